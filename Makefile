@@ -1,0 +1,59 @@
+# Two commands do all the set-up: `make demo` and `make test`. Needs Python 3.11+ and make.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: demo test test-slow bench lint format lock clean help
+
+help:            ## show this list
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: .venv/run  ## see what tag2box does
+	$(BIN)/python examples/mil.py
+
+test: .venv/dev lint  ## environment, lint, types, tests
+	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term:skip-covered
+
+test-slow: .venv/dev  ## the tests that take minutes
+	$(BIN)/python -m pytest -m slow
+
+bench: .venv/bench  ## speed and quality, each against a named rival in the same run
+	$(BIN)/python -m benchmarks $(BENCH)
+
+lint: .venv/dev  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: .venv/dev  ## rewrite the code in house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Packages come pinned with hashes; the project itself is installed in place, on top.
+.venv/run: requirements/run.txt pyproject.toml
+	@echo "tag2box: setting up .venv (once)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tag2box needs Python 3.11 or newer: make PYTHON=python3.12")'
+	@$(PYTHON) -m venv .venv
+	@$(PIP) --require-hashes -r requirements/run.txt
+	@$(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+.venv/dev: requirements/dev.txt .venv/run
+	@$(PIP) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+.venv/bench: requirements/bench.txt .venv/dev
+	@$(PIP) --require-hashes -r requirements/bench.txt
+	@touch $@
+
+# run ⊂ dev ⊂ bench: each file is resolved under the constraints of the one before.
+COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-annotate --custom-compile-command "make lock"
+lock:            ## resolve the pinned requirements anew (needs uv)
+	$(COMPILE) --group build -o requirements/run.txt
+	$(COMPILE) --group build --group dev -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) --group build --group dev --group bench -c requirements/dev.txt -o requirements/bench.txt
+
+clean:           ## remove the environment and caches
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .coverage
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

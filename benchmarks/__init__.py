@@ -1,0 +1,34 @@
+"""Speed and quality against named rivals, measured in the same run. `make bench`, `make bench BENCH=bags`."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+DATA = Path(os.environ.get("TAG2BOX_DATA", Path(__file__).parents[2] / "shared" / "data"))
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table: a job, our figure and the rival's (lower is better), and quality beside it."""
+
+    job: str
+    ours: float
+    rival: float
+    unit: str
+    rival_name: str
+    quality: str = ""
+
+    @property
+    def ratio(self) -> float:
+        return self.rival / self.ours
+
+
+class Skip(Exception):
+    """Raised by a benchmark that cannot run here, with the reason."""
+
+
+def data(name: str) -> Path:
+    """The shared data folder `name`, or `Skip`."""
+    if not (DATA / name).is_dir():
+        raise Skip(f"no {name} data: set TAG2BOX_DATA to the folder that holds it")
+    return DATA / name

@@ -1,0 +1,5 @@
+"""`python -m tag2box` is the command `tag2box`."""
+
+from tag2box.cli import main
+
+main()

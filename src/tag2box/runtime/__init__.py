@@ -1,0 +1,1 @@
+"""How a run runs: workers and progress. Nothing in here knows the method."""
