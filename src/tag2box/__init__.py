@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from tag2box.bags import Bags
+    from tag2box.bags import Bags, PerInstance
     from tag2box.boxes import nms, thin
     from tag2box.errors import InputError, Tag2BoxError
     from tag2box.images import ImageSet, read_images
@@ -21,6 +21,7 @@ __all__ = [
     "ImageSet",
     "InputError",
     "LatentSVC",
+    "PerInstance",
     "SmoothLatentSVC",
     "Tag2BoxError",
     "__version__",
@@ -36,6 +37,7 @@ _HOME = {
     "ImageSet": "images",
     "InputError": "errors",
     "LatentSVC": "latent",
+    "PerInstance": "bags",
     "SmoothLatentSVC": "latent",
     "Tag2BoxError": "errors",
     "nms": "boxes",

@@ -1,0 +1,57 @@
+"""`Affine`: scores Xw + β·v and their adjoint, with θ = (w, v), for dense and CSR alike.
+
+The bias is a constant feature β, as in scikit-learn's `LinearSVC` (`intercept_scaling`): it is regularised
+like every weight, and the intercept is β·v. β = 0 means that there is none, and θ = w.
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+__all__ = ["Affine", "is_sparse"]
+
+Floats = NDArray[np.float64]
+
+# Below so many numbers, a product loses more by handing work to threads than it gains (seen on two cores).
+SMALL = 1 << 22
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a scipy sparse matrix or array."""
+    return bool(sparse.issparse(X))
+
+
+class Affine:
+    """The map θ -> Xw + βv. X: (n, d) dense or CSR, never copied; θ: (d,) or, with a bias, (d + 1,)."""
+
+    def __init__(self, X: Any, bias: float) -> None:
+        self.X, self.bias = X, bias
+        self.n_weights = X.shape[1] + (bias > 0)
+
+    def scores(self, theta: Floats) -> Floats:
+        """(n,) scores, in float64 whatever the type of X."""
+        d = self.X.shape[1]
+        scores = np.asarray(self.X @ theta[:d].astype(self.X.dtype, copy=False), dtype=np.float64)
+        return scores + self.bias * theta[d] if self.bias > 0 else scores
+
+    def adjoint(self, r: Floats) -> Floats:
+        """Σ_j r_j (x_j, β), the gradient of <r, scores>."""
+        w = np.asarray(self.X.T @ r.astype(self.X.dtype, copy=False), dtype=np.float64)
+        return np.append(w, self.bias * r.sum()) if self.bias > 0 else w
+
+    def take(self, rows: NDArray[np.intp]) -> "Affine":
+        """The same map for some rows."""
+        return Affine(self.X[rows], self.bias)
+
+    def gram(self) -> Floats:
+        """(n, n) inner products of the rows with their bias feature."""
+        K = self.X @ self.X.T
+        return np.asarray(K.toarray() if is_sparse(K) else K, dtype=np.float64) + self.bias**2
+
+    def few_threads(self) -> AbstractContextManager[Any]:
+        """A context in which BLAS keeps to one thread if the products here are small."""
+        return threadpool_limits(1, user_api="blas") if self.X.size < SMALL else nullcontext()
