@@ -139,6 +139,8 @@ def detect_windows(
             f"scores must be (n_windows, n_classes) with one row per window: "
             f"{len(boxes)} windows, scores of shape {score.shape}"
         )
+    if not np.isfinite(score).all():
+        raise InputError("scores must be finite, but some are NaN or infinite")
     if classes is not None and score.shape[1] != len(classes):
         raise InputError(
             f"one column of scores per class, please: {score.shape[1]} for {len(classes)} classes"
@@ -203,6 +205,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _read_npz(path: Path) -> dict[str, Any]:
-    with np.load(path, allow_pickle=False) as stored:
+    # Opened here, because numpy leaves a file that is no zip open.
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
         header = json.loads(stored["header"].tobytes())
         return dict(header) | {name: stored[name] for name in COLUMNS}

@@ -205,10 +205,9 @@ def _column(classes: tuple[str, ...], name: str) -> int:
 
 
 def _table(title: str, classes: tuple[str, ...], values: Doubles, counts: Ints, mean: float) -> str:
-    width = max(len(name) for name in ("mean", title, *classes))
-    lines = [f"{title:{width}}"]
-    lines += [
-        f"{name:{width}}  {value:.3f}" if n else f"{name:{width}}  -      (no truth: not in the mean)"
+    width = max(len(name) for name in ("mean", *classes))
+    rows = [
+        f"{name:{width}}  {value:.3f}" if n else f"{name:{width}}  -      no truth: not in the mean"
         for name, value, n in zip(classes, values, counts, strict=True)
     ]
-    return "\n".join([*lines, f"{'mean':{width}}  {mean:.3f}"])
+    return "\n".join([title, *rows, f"{'mean':{width}}  {mean:.3f}"])
