@@ -55,6 +55,10 @@ def test_concatenate_undoes_slicing():
         Detections.concatenate([whole, random_detections()])
     with pytest.raises(InputError, match="nothing to concatenate"):
         Detections.concatenate([])
+    with pytest.raises(InputError, match="ids already"):
+        Detections.concatenate([whole], ids="vwxyz")
+    with pytest.raises(InputError, match="below 1"):
+        Detections.concatenate([random_detections()], ids=["only one"])
 
 
 def test_lists_become_arrays_of_the_house():
@@ -167,8 +171,9 @@ def test_detect_windows_is_nms_class_by_class(n, n_classes, seed, min_score):
 
 
 def test_detect_windows_hands_the_names_on_and_refuses_what_does_not_fit():
-    found = detect_windows([[1.0, 2.0]], [BOX], image=1, ids=["a", "b"], classes=["cat", "dog"])
-    assert (found.ids, found.classes, found.label.tolist()) == (("a", "b"), ("cat", "dog"), [0, 1])
+    found = detect_windows([[1.0, 2.0]], [BOX], image=1, classes=["cat", "dog"])
+    assert (found.classes, found.label.tolist()) == (("cat", "dog"), [0, 1])
+    assert Detections.concatenate([found, found], ids=["a", "b"]).ids == ("a", "b")
     with pytest.raises(InputError, match="one row per window"):
         detect_windows([1.0], [BOX])
     with pytest.raises(InputError, match="one column of scores per class"):

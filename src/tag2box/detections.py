@@ -3,7 +3,8 @@
 import json
 import zipfile
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from copy import copy
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -57,20 +58,29 @@ class Detections:
 
     def __getitem__(self, index: Any) -> "Detections":
         rows = np.atleast_1d(np.arange(len(self))[index])
-        return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
+        part = copy(self)  # what was checked once needs no second check
+        for name in COLUMNS:
+            object.__setattr__(part, name, getattr(self, name)[rows])
+        return part
 
     @staticmethod
-    def concatenate(parts: Iterable["Detections"]) -> "Detections":
-        """One record of all `parts`, in their order; they must refer to the same images and classes."""
+    def concatenate(parts: Iterable["Detections"], ids: Sequence[str] | None = None) -> "Detections":
+        """One record of all `parts`, in their order; they must refer to the same images and classes.
+
+        `ids` names the images of parts that were made one image at a time, as by `detect_windows`.
+        """
         parts = list(parts)
         if not parts:
             raise InputError("nothing to concatenate: give at least one Detections, which may be empty")
-        if len({(part.ids, part.classes) for part in parts}) > 1:
+        names = parts[0].ids, parts[0].classes
+        if any((part.ids, part.classes) != names for part in parts):
             raise InputError("only detections with the same ids and classes can be concatenated")
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS
-        }
-        return replace(parts[0], **columns)
+        if ids is not None and names[0] not in {None, tuple(ids)}:
+            raise InputError("these detections have ids already, and not the ones given")
+        image, xyxy, score, label = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS
+        )
+        return Detections(image, xyxy, score, label, names[0] if ids is None else tuple(ids), names[1])
 
     def to_supervision(self) -> Any:
         """The same as `supervision.Detections`, with the image index (and id) of each box in its `data`.
@@ -124,14 +134,14 @@ def detect_windows(
     image: int = 0,
     iou: float = 0.3,
     min_score: float = -np.inf,
-    ids: Sequence[str] | None = None,
     classes: Sequence[str] | None = None,
 ) -> Detections:
     """Detections in one image from the scores of its windows, (n_windows, n_classes), and the windows' boxes.
 
     Class by class, the windows with a score of at least `min_score` go through non-maximum suppression: one
     that overlaps a better one by more than `iou` is dropped. The result is ordered by class, then best first;
-    ties go to the earlier window. `image`, `ids` and `classes` are handed on to the `Detections`.
+    ties go to the earlier window. `image` and `classes` are handed on to the `Detections`; many images become
+    one record with `Detections.concatenate(parts, ids=images.ids)`.
     """
     boxes, score = as_boxes(windows), np.asarray(scores, dtype=np.float64)
     if score.ndim != 2 or len(score) != len(boxes):
@@ -153,7 +163,6 @@ def detect_windows(
         xyxy=boxes[row],
         score=score[row, label],
         label=label,
-        ids=None if ids is None else tuple(ids),
         classes=None if classes is None else tuple(classes),
     )
 
