@@ -11,20 +11,28 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from tag2box.bags import Bags, PerInstance
     from tag2box.boxes import nms, thin
+    from tag2box.detections import Detections, detect_windows
     from tag2box.errors import InputError, Tag2BoxError
+    from tag2box.evaluation import CorLoc, Scores, corloc, evaluate
     from tag2box.images import ImageSet, read_images
     from tag2box.latent import LatentSVC, SmoothLatentSVC
     from tag2box.smoothing import simplex_projection, smoothed_max
 
 __all__ = [
     "Bags",
+    "CorLoc",
+    "Detections",
     "ImageSet",
     "InputError",
     "LatentSVC",
     "PerInstance",
+    "Scores",
     "SmoothLatentSVC",
     "Tag2BoxError",
     "__version__",
+    "corloc",
+    "detect_windows",
+    "evaluate",
     "nms",
     "read_images",
     "simplex_projection",
@@ -34,12 +42,18 @@ __all__ = [
 
 _HOME = {
     "Bags": "bags",
+    "CorLoc": "evaluation",
+    "Detections": "detections",
     "ImageSet": "images",
     "InputError": "errors",
     "LatentSVC": "latent",
     "PerInstance": "bags",
+    "Scores": "evaluation",
     "SmoothLatentSVC": "latent",
     "Tag2BoxError": "errors",
+    "corloc": "evaluation",
+    "detect_windows": "detections",
+    "evaluate": "evaluation",
     "nms": "boxes",
     "read_images": "images",
     "simplex_projection": "smoothing",

@@ -48,8 +48,8 @@ PAPER = {
     "trec10": (71.0, 84.3, 80.8, 82.8),
 }
 FOLDS, INNER_FOLDS = 10, 3
-C_GRID = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 100.0)
-MU_GRID = (0.03, 0.1, 0.3, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+C_GRID = (0.1, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0)
+MU_GRID = (0.1, 0.3, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
 TOL = 1e-3
 
 
@@ -169,7 +169,7 @@ def _accuracies(
     """Accuracy on `test` at each point of the column's grid."""
     scale = CentreAndNormalise().fit(train)
     train, test = scale.transform(train), scale.transform(test)
-    Model = SmoothLatentSVC if column.startswith("SLSVM") else LatentSVC
+    Model: Any = SmoothLatentSVC if column.startswith("SLSVM") else LatentSVC
     accuracies = []
     for point in grid(column):
         model = Model(**point, fit_intercept=column.endswith("w/ bias"), tol=TOL)
