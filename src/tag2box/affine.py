@@ -5,12 +5,13 @@ like every weight, and the intercept is β·v. β = 0 means that there is none, 
 """
 
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 __all__ = ["Affine", "is_sparse"]
 
@@ -54,4 +55,9 @@ class Affine:
 
     def few_threads(self) -> AbstractContextManager[Any]:
         """A context in which BLAS keeps to one thread if the products here are small."""
-        return threadpool_limits(1, user_api="blas") if self.X.size < SMALL else nullcontext()
+        return _blas().limit(limits=1, user_api="blas") if self.X.size < SMALL else nullcontext()
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()  # finding the libraries takes milliseconds: once is enough

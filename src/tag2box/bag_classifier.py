@@ -50,7 +50,8 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         if len(self.classes_) < 2:
             raise InputError(f"only one class ({self.classes_[0]}) in y: bags of at least two are needed")
         cost = self.C * _weights(sample_weight, len(bags)) * compute_sample_weight(self.class_weight, labels)
-        bags, labels, cost = bags[cost > 0], labels[cost > 0], cost[cost > 0]
+        if (cost == 0).any():
+            bags, labels, cost = bags[cost > 0], labels[cost > 0], cost[cost > 0]
         X, columns = _occupied(bags.X)
         A = Affine(X, self.intercept_scaling if self.fit_intercept else 0.0)
         solutions = []

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from scipy.optimize import minimize
 
-from tag2box.affine import Affine, is_sparse
+from tag2box.affine import Affine
 from tag2box.losses import Loss, squared_hinge
 
 __all__ = ["BagObjective", "BagProblem", "andrews_start", "lbfgs"]
@@ -65,19 +64,16 @@ def lbfgs(objective: BagObjective, theta: Floats, max_iter: int, tol: float) -> 
 
 def andrews_start(problem: BagProblem) -> Floats:
     """The SVM of all negative instances against the mean of each positive bag (Andrews et al. 2003)."""
-    A, y, sizes = problem.A, problem.y, problem.sizes
-    positive = np.repeat(y > 0, sizes)
-    n, n_bags = int(positive.sum()), int((y > 0).sum())
-    bag = np.repeat(np.cumsum(y > 0) - 1, sizes)[positive]
-    mean = sparse.csr_array((np.repeat(1 / sizes, sizes)[positive], (bag, np.arange(n))), shape=(n_bags, n))
-    stack: Any = sparse.vstack if is_sparse(A.X) else np.concatenate
-    X = stack([mean.astype(A.X.dtype) @ A.X[positive], A.X[~positive]])
-    cost = np.concatenate([problem.cost[y > 0], np.repeat(problem.cost, sizes)[~positive]])
-    sign = np.where(np.arange(len(cost)) < n_bags, 1.0, -1.0)
-    singles = BagProblem(Affine(X, A.bias), np.arange(len(cost) + 1), sign, cost)
+    positive = np.repeat(problem.y > 0, problem.sizes)
+    begins = ~positive  # every negative instance is a bag of its own
+    begins[problem.offsets[:-1]] = True
+    bag = np.repeat(np.arange(len(problem.y)), problem.sizes)[begins]
+    offsets = np.append(np.flatnonzero(begins), len(positive))
+    means = BagProblem(problem.A, offsets, problem.y[bag], problem.cost[bag])
     # It is only a start: a hundredth of the first gradient is near enough.
-    return lbfgs(BagObjective(singles, squared_hinge, _of_one), np.zeros(A.n_weights), 200, 1e-2)[0]
+    return lbfgs(BagObjective(means, squared_hinge, _mean), np.zeros(problem.A.n_weights), 200, 1e-2)[0]
 
 
-def _of_one(scores: Floats, _offsets: Ints) -> tuple[Floats, Floats]:
-    return scores, np.ones_like(scores)
+def _mean(scores: Floats, offsets: Ints) -> tuple[Floats, Floats]:
+    sizes = np.diff(offsets)
+    return np.add.reduceat(scores, offsets[:-1]) / sizes, np.repeat(1 / sizes, sizes)

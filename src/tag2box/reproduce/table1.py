@@ -84,6 +84,7 @@ class _Fold:
     name: str
     seed: int
     column: str
+    grid: list[dict[str, float]]
     fold: int
     honest: bool
 
@@ -104,7 +105,9 @@ def run_table1(
     keys = list(product(sets, seeds, COLUMNS))
     done = {key: cell for key in keys if (cell := _saved(out, *key, honest)) is not None}
     folds = [
-        _Fold(str(folder), *key, fold, honest) for key in keys if key not in done for fold in range(FOLDS)
+        _Fold(str(folder), *key, grid(key[2]), fold, honest)
+        for key, fold in product(keys, range(FOLDS))
+        if key not in done
     ]
     results = map_ordered(_run_fold, folds, workers=workers, progress=progress, label="Table 1, folds")
     for key, group in zip((key for key in keys if key not in done), _groups(results), strict=True):
@@ -149,11 +152,11 @@ def _load(folder: str, name: str) -> tuple[Bags, NDArray[np.int8]]:
 def _run_fold(task: _Fold) -> tuple[list[float], list[float]]:
     bags, y = _load(task.folder, task.name)
     train, test = _splits(y, FOLDS, task.seed)[task.fold]
-    outer = _accuracies(bags[train], y[train], bags[test], y[test], task.column)
+    outer = _accuracies(task, bags[train], y[train], bags[test], y[test])
     if not task.honest:
         return outer, []
     inner = [
-        _accuracies(bags[train[a]], y[train[a]], bags[train[b]], y[train[b]], task.column)
+        _accuracies(task, bags[train[a]], y[train[a]], bags[train[b]], y[train[b]])
         for a, b in _splits(y[train], INNER_FOLDS, task.seed)
     ]
     return outer, np.mean(inner, axis=0).tolist()
@@ -164,15 +167,15 @@ def _splits(y: NDArray[np.int8], n: int, seed: int) -> list[tuple[NDArray[np.int
 
 
 def _accuracies(
-    train: Bags, y_train: NDArray[np.int8], test: Bags, y_test: NDArray[np.int8], column: str
+    task: _Fold, train: Bags, y_train: NDArray[np.int8], test: Bags, y_test: NDArray[np.int8]
 ) -> list[float]:
-    """Accuracy on `test` at each point of the column's grid."""
+    """Accuracy on `test` at each point of the grid."""
     scale = CentreAndNormalise().fit(train)
     train, test = scale.transform(train), scale.transform(test)
-    Model: Any = SmoothLatentSVC if column.startswith("SLSVM") else LatentSVC
+    Model: Any = SmoothLatentSVC if task.column.startswith("SLSVM") else LatentSVC
     accuracies = []
-    for point in grid(column):
-        model = Model(**point, fit_intercept=column.endswith("w/ bias"), tol=TOL)
+    for point in task.grid:
+        model = Model(**point, fit_intercept=task.column.endswith("w/ bias"), tol=TOL)
         with warnings.catch_warnings():
             # A grid's corner that does not converge is one that does not get chosen.
             warnings.simplefilter("ignore", ConvergenceWarning)

@@ -1,0 +1,56 @@
+import sys
+
+import pytest
+
+from tag2box.errors import InputError, Tag2BoxError
+from tag2box.runtime import progress as progress_module
+from tag2box.runtime.executor import map_ordered, n_workers
+from tag2box.runtime.files import write_whole
+from tag2box.runtime.progress import progress_bars
+
+
+def square(x):
+    return x * x
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_results_come_in_order_with_progress(workers):
+    seen = []
+    results = map_ordered(
+        square, range(20), workers=workers, progress=lambda *event: seen.append(event), label="squares"
+    )
+    assert list(results) == [x * x for x in range(20)]
+    assert seen == [("squares", done, 20) for done in range(21)]
+
+
+def test_nothing_to_do_and_wrong_workers():
+    assert list(map_ordered(square, [])) == []
+    assert n_workers(None) >= 1
+    with pytest.raises(InputError, match="workers must be at least 1"):
+        list(map_ordered(square, [1], workers=0))
+
+
+def test_a_log_gets_lines_with_the_time_left(monkeypatch, capsys):
+    clock = iter([0.0, 1.0, 3.0, 4.0, 20.0])
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(clock))
+    with progress_bars() as show:
+        for done in range(5):
+            show("windows", done, 4)
+    assert capsys.readouterr().err.splitlines() == ["windows: 2/4, 3 s left", "windows: 4/4"]
+
+
+def test_a_terminal_gets_a_bar(monkeypatch, capsys):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    with progress_bars() as show:
+        show("windows", 1, 1)
+    assert "windows" in capsys.readouterr().err
+
+
+def test_a_file_is_whole_or_absent(tmp_path):
+    path = tmp_path / "new" / "file.txt"
+    write_whole(path, "first")
+    write_whole(path, b"second")
+    assert path.read_text() == "second"
+    assert [p.name for p in path.parent.iterdir()] == ["file.txt"]
+    with pytest.raises(Tag2BoxError, match="cannot write"):
+        write_whole(path / "below a file", "x")

@@ -1,0 +1,120 @@
+import json
+
+import numpy as np
+import pytest
+from scipy import sparse
+from typer.testing import CliRunner
+
+from tag2box.cli import app
+from tag2box.errors import InputError
+from tag2box.reproduce import show, table1
+from tag2box.reproduce.mil_sets import SETS, CentreAndNormalise, load_set
+from tag2box.reproduce.table1 import COLUMNS, PAPER, Cell, run_table1
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """A grid of a few points: the machinery is tested here, not the figures."""
+    monkeypatch.setattr(table1, "C_GRID", (1.0, 10.0))
+    monkeypatch.setattr(table1, "MU_GRID", (0.5,))
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A set that is easy, under the names of two real ones: one dense, one sparse."""
+    rng = np.random.default_rng(0)
+    y = np.where(np.arange(40) % 2, 1, -1).astype(np.int8)
+    X = rng.normal(size=(120, 5)) + np.repeat(y, 3)[:, None]
+    offsets = np.arange(0, 121, 3)
+    np.savez(tmp_path / "musk1.npz", X=X, offsets=offsets, y=y)
+    csr = sparse.csr_array(X)
+    parts = {"data": csr.data, "indices": csr.indices, "indptr": csr.indptr, "shape": csr.shape}
+    np.savez(tmp_path / "trec1.npz", offsets=offsets, y=y, **parts)
+    return tmp_path
+
+
+def test_the_paper_has_its_table():
+    assert tuple(PAPER) == SETS
+    assert [max(PAPER[name]) for name in ("musk1", "elephant", "trec10")] == [81.7, 88.0, 84.3]
+
+
+def test_protocols_choose_as_they_say():
+    cell = Cell(
+        "fox", 0, COLUMNS[0], [{"C": 1.0}, {"C": 2.0}], [[0.5, 1.0], [0.9, 0.6]], [[0.9, 0.1], [0.3, 0.8]]
+    )
+    assert cell.accuracy("paper") == pytest.approx(80)  # the better mean
+    assert cell.accuracy("honest") == pytest.approx(55)  # point 0 in fold 0, point 1 in fold 1
+
+
+def test_a_run_goes_on_where_it_stopped(small, folder, tmp_path, monkeypatch):
+    out = tmp_path / "out"
+    cells = run_table1(folder, ["musk1", "trec1"], [0], out, workers=1)
+    assert len(cells) == 2 * len(COLUMNS)
+    assert all(cell.accuracy("paper") > 80 for cell in cells)
+    lost = sorted((out / "cells").iterdir())[0]
+    lost.unlink()
+    seen = []
+    run_fold = table1._run_fold
+    monkeypatch.setattr(table1, "_run_fold", lambda task: seen.append(task) or run_fold(task))
+    assert run_table1(folder, ["musk1", "trec1"], [0], out, workers=1) == cells
+    assert len(seen) == table1.FOLDS
+
+
+def test_workers_do_not_change_the_answer(small, folder, tmp_path):
+    one, two = (
+        run_table1(folder, ["musk1"], [0], tmp_path / str(n), workers=n, honest=False) for n in (1, 2)
+    )
+    assert one == two
+
+
+def test_the_command_writes_and_prints(small, folder, tmp_path):
+    out = tmp_path / "out"
+    arguments = ["reproduce", "table1", "--data", str(folder), "--sets", "musk1,trec1", "--out", str(out)]
+    result = CliRunner().invoke(app, [*arguments, "--workers", "1", "--json"])
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.stdout)
+    assert printed == json.loads((out / "table1.json").read_text())
+    assert set(printed["sets"]) == {"musk1", "trec1"}
+    text = (out / "table1.md").read_text()
+    assert "honest" in text
+    assert "| musk1 |" in text
+    result = CliRunner().invoke(app, [*arguments, "--workers", "1"])
+    assert "LSVM" in result.stdout
+
+
+def test_wrong_sets_are_named(folder, tmp_path):
+    result = CliRunner().invoke(app, ["reproduce", "table1", "--data", str(folder), "--sets", "musk3"])
+    assert isinstance(result.exception, InputError)
+    assert "no set 'musk3'" in str(result.exception)
+    with pytest.raises(InputError, match=r"fox\.npz is missing"):
+        run_table1(folder, ["fox"], [0], tmp_path)
+
+
+def test_missed_sets_are_said():
+    cells = [Cell("fox", 0, column, [{"C": 1.0}], [[0.5]] * 10, None) for column in COLUMNS]
+    table = show.as_dict(cells, honest=False)
+    assert table["summary"]["missed"] == ["fox"]
+    assert "missed: fox 50.0 against 63.0" in show.as_markdown(table)
+
+
+def test_real_sets_are_as_described(mil_folder):
+    bags = {name: load_set(mil_folder, name)[0] for name in SETS}
+    assert [len(bags[name]) for name in ("musk1", "musk2", "fox", "trec10")] == [92, 102, 200, 400]
+    assert [bags[name].n_instances for name in ("musk1", "musk2", "elephant", "trec9")] == [
+        476,
+        6598,
+        1391,
+        3300,
+    ]
+    assert sparse.issparse(CentreAndNormalise().fit(bags["trec1"]).transform(bags["trec1"]).X)
+    dense = CentreAndNormalise().fit(bags["musk1"]).transform(bags["musk1"]).X
+    np.testing.assert_allclose(np.linalg.norm(dense, axis=1), 1)
+
+
+def test_musk1_is_learned(mil_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(table1, "C_GRID", (10.0,))
+    monkeypatch.setattr(table1, "MU_GRID", (1.0,))
+    cells = run_table1(mil_folder, ["musk1"], [0], tmp_path, honest=False, workers=1)
+    accuracy = {cell.column: cell.accuracy("paper") for cell in cells}
+    assert accuracy["SLSVM w/ bias"] > 80
+    assert min(accuracy.values()) > 65
