@@ -113,7 +113,7 @@ class _Builder:
         self.limits = [self.graph.constant(f"limit{x}", np.array(x, np.float32)) for x in (0, 6)]
 
     def block(self, x: str, i: int, stride: int) -> str:
-        """Inverted residual: expand 1x1, depthwise, project 1x1 without activation, add where shapes agree."""
+        """Inverted residual: expand 1x1, depthwise, project 1x1 without ReLU, add where shapes agree."""
         path, out = f"_blocks.{i}.", f"block{i}"
         h = x
         if f"{path}_expand_conv.weight" in self.state:

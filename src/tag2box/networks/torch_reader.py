@@ -25,7 +25,7 @@ __all__ = ["State", "read_state"]
 State = dict[str, NDArray[Any]]
 
 MAGIC = 0x1950A86A20F9469CFC6C
-DTYPES = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
+DTYPES: dict[str, np.dtype[Any]] = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
 
 
 def read_state(path: Path, sha256: str) -> State:

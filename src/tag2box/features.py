@@ -1,0 +1,227 @@
+"""Windows through the network -> `Features`: one vector per window.
+
+    projection = find_projection(images, windows, config)
+    features = find_features(images, windows, projection, config, path="features.npy")
+    X = window_features(photo, boxes, projection, config)         # a new photo, the same code path
+
+An image's features depend on that image, the projection and the config alone: not on other images, the
+number of workers or how windows fall into batches. Memory is bounded for any image size: a photo is
+decoded and resized to at most the largest level, crops are made 512 at a time; with the network a worker
+stays below 1 GB. X itself is on disk where `path` is given.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+from PIL import Image
+
+from tag2box.backbone import load_network
+from tag2box.boxes import as_boxes
+from tag2box.errors import InputError
+from tag2box.extraction import Shared, Warp
+from tag2box.networks.inference import PRECISIONS
+from tag2box.projection import NORMS, Projection, fit_projection
+from tag2box.runtime.executor import map_ordered
+from tag2box.runtime.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from tag2box.images import ImageSet
+    from tag2box.windows import Windows
+
+__all__ = ["FeatureConfig", "Features", "find_features", "find_projection", "window_features"]
+
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class FeatureConfig:
+    """How windows become vectors. The defaults are the best of the table in docs/features.md."""
+
+    # A built-in network, or the path of an ONNX file with its TOML beside it.
+    network: str = "efficientnet-lite0"
+    # "shared" cuts windows out of an early map, "warp" out of the photo: as good, ten times slower.
+    mode: str = "shared"
+    # shared: cells of the early map per window and direction; 14 of stride 8 are 112 px.
+    crop: int = 14
+    # shared: long sides of the photo, in pixels. Steps of 2: more of them gave nothing.
+    levels: tuple[int, ...] = (1024, 512, 256, 128)
+    # warp: pixels per window and direction.
+    size: int = 128
+    # Context on each side, as a share of the window.
+    padding: float = 0.15
+    # Averages over grid x grid parts of the window: 1 forgets the layout, more keep it.
+    grid: int = 2
+    # "auto" is bf16 where the processor has it, else f32.
+    precision: str = "auto"
+    # PCA: None keeps the raw vectors. Whitening 0 is plain PCA, 0.5 whitens fully.
+    dimensions: int | None = 128
+    whitening: float = 0.25
+    # "l2": every vector has the length 20; "mean": the mean length is 20 (R-CNN, which the SVM's C assumes).
+    norm: str = "l2"
+    length: float = 20.0
+    # The sample for the projection: so many images, so many windows of each.
+    sample_images: int = 300
+    sample_windows: int = 64
+    seed: int = 0
+    dtype: str = "float16"
+
+    def __post_init__(self) -> None:
+        _one_of("mode", self.mode, ("shared", "warp"))
+        _one_of("precision", self.precision, PRECISIONS)
+        _one_of("norm", self.norm, NORMS)
+        _one_of("dtype", self.dtype, ("float16", "float32"))
+        for name in ("crop", "size", "grid", "sample_images", "sample_windows"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        if not self.levels or min(self.levels) < 32 or max(self.levels) > 4096:
+            raise InputError(f"levels must be sizes from 32 to 4096 pixels, but they are {self.levels}")
+        if self.padding <= -0.5 or self.length <= 0:
+            raise InputError("padding must be above -0.5 and length above 0")
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InputError(f"{name} must be one of {', '.join(known)}, but it is {value!r}")
+
+
+@dataclass(frozen=True)
+class Features:
+    """X: (n, d), float16 or float32, one row per window, maybe on disk; offsets: (n_images + 1)."""
+
+    X: NDArray[np.floating]
+    offsets: NDArray[np.intp]
+
+
+def find_projection(
+    images: "ImageSet",
+    windows: "Windows",
+    config: FeatureConfig,
+    *,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> Projection:
+    """PCA, whitening and length from a sample of windows of a sample of the images."""
+    rng = np.random.default_rng(config.seed)
+    chosen = np.sort(rng.permutation(len(images))[: config.sample_images])
+    jobs = []
+    for i in chosen:
+        boxes = windows.xyxy[windows.offsets[i] : windows.offsets[i + 1]]
+        rows = np.sort(rng.permutation(len(boxes))[: config.sample_windows])
+        jobs.append((images.paths[i], boxes[rows]))
+    vectors = map_ordered(
+        partial(_of_file, config, None), jobs, workers=workers, progress=progress, label="projection"
+    )
+    sample = np.concatenate(list(vectors))
+    if len(sample) == 0:
+        raise InputError("there is no window in the sampled images: nothing to fit the projection on")
+    return fit_projection(sample, config.dimensions, config.whitening, config.norm, config.length)
+
+
+def find_features(
+    images: "ImageSet",
+    windows: "Windows",
+    projection: Projection,
+    config: FeatureConfig,
+    *,
+    path: str | Path | None = None,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> Features:
+    """The vectors of all windows, in their order; in the `.npy` file `path`, memory-mapped, where given."""
+    shape = (len(windows.xyxy), projection.A.shape[1])
+    dtype = np.dtype(config.dtype)
+    X = np.empty(shape, dtype) if path is None else open_memmap(Path(path), "w+", dtype, shape)
+    jobs = [
+        (file, windows.xyxy[start:stop])
+        for file, start, stop in zip(images.paths, windows.offsets[:-1], windows.offsets[1:], strict=True)
+    ]
+    blocks = map_ordered(
+        partial(_of_file, config, projection), jobs, workers=workers, progress=progress, label="features"
+    )
+    for start, block in zip(windows.offsets[:-1], blocks, strict=True):
+        X[start : start + len(block)] = block
+    if isinstance(X, np.memmap):
+        X.flush()
+    return Features(X, windows.offsets)
+
+
+def window_features(
+    photo: NDArray[np.uint8],
+    boxes: Floats,
+    projection: Projection,
+    config: FeatureConfig,
+    *,
+    flip: bool = False,
+    streams: int = 1,
+) -> NDArray[np.floating]:
+    """The vectors of `boxes` (n, 4) in one photo (h, w, 3), (n, d): bit for bit those of `find_features`.
+
+    `flip`: of the photo seen in a mirror; row i still belongs to box i. `streams`: threads to use.
+    """
+    return projection(_raw(photo, boxes, config, flip=flip, streams=streams)).astype(config.dtype)
+
+
+def _of_file(
+    config: FeatureConfig, projection: Projection | None, job: tuple[Path, Floats]
+) -> NDArray[np.floating]:
+    """The vectors of one image file: projected, or raw where there is no projection yet."""
+    path, boxes = job
+    if len(boxes) == 0:
+        width = 0 if projection is None else projection.A.shape[1]
+        return np.empty((0, width), np.float32)
+    photo = _decode(path)
+    if projection is None:
+        return _raw(photo, boxes, config)
+    return window_features(photo, boxes, projection, config)
+
+
+def _decode(path: Path) -> NDArray[np.uint8]:
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+def _raw(
+    photo: NDArray[np.uint8], boxes: Floats, config: FeatureConfig, *, flip: bool = False, streams: int = 1
+) -> Floats:
+    """Pooled vectors before the projection, (n, grid * grid * c)."""
+    if photo.ndim != 3 or photo.shape[2] != 3 or photo.dtype != np.uint8:
+        raise InputError(f"a photo is (h, w, 3) uint8 RGB, but this is {photo.shape} {photo.dtype}")
+    boxes = as_boxes(boxes)
+    extract = _extractor(config, streams)
+    if len(boxes) == 0:
+        return np.empty((0, extract.width), np.float32)
+    if flip:
+        photo = np.ascontiguousarray(photo[:, ::-1])
+        boxes = np.stack(
+            [photo.shape[1] - boxes[:, 2], boxes[:, 1], photo.shape[1] - boxes[:, 0], boxes[:, 3]], 1
+        )
+    return extract(photo, boxes).reshape(len(boxes), -1)
+
+
+@lru_cache(maxsize=2)
+def _extractor(config: FeatureConfig, streams: int) -> Shared | Warp:
+    """The compiled network; made once per process, since that takes some tenths of a second."""
+    network = load_network(config.network)
+    if config.mode == "warp":
+        return Warp(
+            network,
+            size=config.size,
+            padding=config.padding,
+            grid=config.grid,
+            precision=config.precision,
+            streams=streams,
+        )
+    return Shared(
+        network,
+        crop=config.crop,
+        levels=config.levels,
+        padding=config.padding,
+        grid=config.grid,
+        precision=config.precision,
+        streams=streams,
+    )
