@@ -54,8 +54,10 @@ def parse_state(data: bytes) -> State:
         tensors = unpickler.load()
         storages = {key: _storage(stream, *unpickler.storages[key]) for key in _Nothing(stream).load()}
         return {name: tensor(storages) for name, tensor in tensors.items()}
-    except (pickle.UnpicklingError, EOFError, KeyError, TypeError, AttributeError) as error:
-        raise InputError(f"not a torch file of plain tensors: {error}") from error
+    except InputError:
+        raise
+    except Exception as error:  # a broken pickle may raise anything
+        raise InputError(f"not a torch file of plain tensors: {error!r}") from error
 
 
 class _Nothing(pickle.Unpickler):
