@@ -45,7 +45,7 @@ def convolution(x, weight, bias, stride, depthwise):
 def forward(state, x, n_blocks, strides):
     """Stem and blocks in plain numpy, batch normalisation as a step of its own."""
 
-    def step(x, conv, norm, stride=1, depthwise=False, relu6=True):
+    def step(x, conv, norm, *, stride=1, depthwise=False, relu6=True):
         x = convolution(x, state[f"{conv}.weight"].astype(np.float64), 0, stride, depthwise)
         mean, var = state[f"{norm}.running_mean"], state[f"{norm}.running_var"]
         x = (x - mean) / np.sqrt(var + 1e-3) * state[f"{norm}.weight"] + state[f"{norm}.bias"]
@@ -56,7 +56,7 @@ def forward(state, x, n_blocks, strides):
         path, h = f"_blocks.{i}.", x
         if i > 0:
             h = step(h, f"{path}_expand_conv", f"{path}_bn0")
-        h = step(h, f"{path}_depthwise_conv", f"{path}_bn1", strides[i], depthwise=True)
+        h = step(h, f"{path}_depthwise_conv", f"{path}_bn1", stride=strides[i], depthwise=True)
         h = step(h, f"{path}_project_conv", f"{path}_bn2", relu6=False)
         x = x + h if x.shape == h.shape else h
     return x

@@ -9,7 +9,6 @@ ONNX file with a TOML of the same name beside it:
     std = [58.4, 57.1, 57.4]
     channels = "rgb"                 # or "bgr"
     cut = "layer2"                   # the map at which `shared` cuts: nothing may lead around it
-    shift = 0.0                      # see `Network.shift`
 
 `networks.inference` runs it, whole or cut in two.
 """
@@ -34,9 +33,6 @@ class Network:
     """An ONNX file with what is needed to feed it.
 
     output: the tensor to pool, (n, c, h, w), or (n, c). cut: the map at which `shared` cuts.
-    shift: by how many pixels the centre of cell i of the map at `cut` lies beyond (i + 1/2) stride. Layers
-    with padding SAME at even sizes add up to (stride - 1) / 2; with torch's symmetric padding it is the
-    negative of that; patches have 0.
     """
 
     path: Path
@@ -46,7 +42,6 @@ class Network:
     std: tuple[float, float, float] = (1.0, 1.0, 1.0)
     channels: str = "rgb"
     cut: str | None = None
-    shift: float = 0.0
 
 
 def load_network(name: str | Path) -> Network:
@@ -54,7 +49,7 @@ def load_network(name: str | Path) -> Network:
     if str(name) in efficientnet.VARIANTS:
         path = _cached(str(name))
         cut, last = _MAPS[str(name)]
-        return Network(path, "image", last, (127.0,) * 3, (128.0,) * 3, "rgb", cut, shift=3.5)
+        return Network(path, "image", last, (127.0,) * 3, (128.0,) * 3, "rgb", cut)
     path = Path(name)
     if path.suffix != ".onnx":
         raise InputError(f"no network {name!s}: give {', '.join(efficientnet.VARIANTS)} or an .onnx file")

@@ -87,7 +87,6 @@ class Shared:
                 f'{network.path.name} names no cut: set cut in its TOML, or mode = "warp" for the windows'
             )
         self.crop, self.levels, self.padding = crop, np.array(sorted(levels, reverse=True)), padding
-        self.shift = network.shift
         self.early = Part(network, (1, -1, -1), end=cut, precision=precision)
         self.late = Part(
             network, (BATCH, crop, crop), start=cut, grid=grid, precision=precision, streams=streams
@@ -120,7 +119,8 @@ class Shared:
         resized = _resized(photo, level)
         scale = np.array(resized.shape[1::-1]) / np.array(photo.shape[1::-1])  # x, y
         map_ = self.early(_filled_up(resized)[None])[0]
-        cells = ((boxes.reshape(-1, 2, 2) * scale - self.shift) / self.stride).reshape(-1, 4)
+        # Cell i looks at [i, i + 1) stride: the weights make up for SAME's uneven padding (a test says so).
+        cells = (boxes.reshape(-1, 2, 2) * (scale / self.stride)).reshape(-1, 4)
         rounds = []
         for i in range(0, len(cells), ROUND):
             part = cells[i : i + ROUND].astype(np.float32)

@@ -171,9 +171,6 @@ def _of_file(
 ) -> NDArray[np.floating]:
     """The vectors of one image file: projected, or raw where there is no projection yet."""
     path, boxes = job
-    if len(boxes) == 0:
-        width = 0 if projection is None else projection.A.shape[1]
-        return np.empty((0, width), np.float32)
     photo = _decode(path)
     if projection is None:
         return _raw(photo, boxes, config)
