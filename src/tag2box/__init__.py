@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tag2box.images import ImageSet, read_images
     from tag2box.latent import LatentSVC, SmoothLatentSVC
     from tag2box.smoothing import simplex_projection, smoothed_max
+    from tag2box.windows import Windows, WindowsConfig, find_windows, selective_search
 
 __all__ = [
     "Bags",
@@ -23,9 +24,13 @@ __all__ = [
     "LatentSVC",
     "SmoothLatentSVC",
     "Tag2BoxError",
+    "Windows",
+    "WindowsConfig",
     "__version__",
+    "find_windows",
     "nms",
     "read_images",
+    "selective_search",
     "simplex_projection",
     "smoothed_max",
     "thin",
@@ -38,8 +43,12 @@ _HOME = {
     "LatentSVC": "latent",
     "SmoothLatentSVC": "latent",
     "Tag2BoxError": "errors",
+    "Windows": "windows",
+    "WindowsConfig": "windows",
+    "find_windows": "windows",
     "nms": "boxes",
     "read_images": "images",
+    "selective_search": "windows",
     "simplex_projection": "smoothing",
     "smoothed_max": "smoothing",
     "thin": "boxes",
