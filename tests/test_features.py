@@ -1,7 +1,6 @@
 """Features: crops against a slow oracle, shared against warp, and independence of everything around."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,12 +10,13 @@ from tag2box.backbone import load_network
 from tag2box.crops import crop_map
 from tag2box.errors import InputError
 from tag2box.extraction import Shared, Warp
-from tag2box.features import FeatureConfig, find_features, find_projection, window_features
+from tag2box.features import FeaturesConfig, find_features, find_projection, window_features
 from tag2box.images import ImageSet
 from tag2box.networks.inference import Part
 from tag2box.projection import fit_projection
+from tag2box.windows import Windows
 
-SMALL = FeatureConfig(levels=(64, 128), crop=8, dimensions=16, size=64)
+SMALL = FeaturesConfig(levels=(64, 128), crop=8, dimensions=16, size=64)
 HOW = {"padding": 0.0, "grid": 1, "precision": "f32", "streams": 1}
 
 
@@ -42,7 +42,7 @@ def scene(tmp_path_factory):
 
 def bag(boxes):
     offsets = np.cumsum([0] + [len(b) for b in boxes])
-    return SimpleNamespace(xyxy=np.concatenate(boxes), offsets=offsets)
+    return Windows(np.concatenate(boxes), offsets)
 
 
 @pytest.fixture(scope="module")
@@ -204,8 +204,6 @@ def test_projection_laws():
 def test_wrong_settings_are_refused(scene):
     for wrong in ({"mode": "fast"}, {"grid": 0}, {"levels": ()}, {"norm": "l1"}, {"padding": -0.6}):
         with pytest.raises(InputError, match=next(iter(wrong))):
-            FeatureConfig(**wrong)
+            FeaturesConfig(**wrong)
     with pytest.raises(InputError, match="set dimensions to"):
         find_projection(*scene, replace(SMALL, dimensions=5000))
-    with pytest.raises(InputError, match="uint8"):
-        window_features(np.zeros((4, 4)), np.array([[0, 0, 1, 1]]), None, SMALL)

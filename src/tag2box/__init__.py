@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tag2box.bags import Bags
     from tag2box.boxes import nms, thin
     from tag2box.errors import InputError, Tag2BoxError
+    from tag2box.features import Features, FeaturesConfig, find_features, find_projection, window_features
     from tag2box.images import ImageSet, read_images
     from tag2box.latent import LatentSVC, SmoothLatentSVC
     from tag2box.smoothing import simplex_projection, smoothed_max
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Bags",
+    "Features",
+    "FeaturesConfig",
     "ImageSet",
     "InputError",
     "LatentSVC",
@@ -27,6 +30,8 @@ __all__ = [
     "Windows",
     "WindowsConfig",
     "__version__",
+    "find_features",
+    "find_projection",
     "find_windows",
     "nms",
     "read_images",
@@ -34,10 +39,13 @@ __all__ = [
     "simplex_projection",
     "smoothed_max",
     "thin",
+    "window_features",
 ]
 
 _HOME = {
     "Bags": "bags",
+    "Features": "features",
+    "FeaturesConfig": "features",
     "ImageSet": "images",
     "InputError": "errors",
     "LatentSVC": "latent",
@@ -45,6 +53,8 @@ _HOME = {
     "Tag2BoxError": "errors",
     "Windows": "windows",
     "WindowsConfig": "windows",
+    "find_features": "features",
+    "find_projection": "features",
     "find_windows": "windows",
     "nms": "boxes",
     "read_images": "images",
@@ -52,6 +62,7 @@ _HOME = {
     "simplex_projection": "smoothing",
     "smoothed_max": "smoothing",
     "thin": "boxes",
+    "window_features": "features",
 }
 
 

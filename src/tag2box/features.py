@@ -2,7 +2,7 @@
 
     projection = find_projection(images, windows, config)
     features = find_features(images, windows, projection, config, path="features.npy")
-    X = window_features(photo, boxes, projection, config)         # a new photo, the same code path
+    X = window_features(photo, boxes, projection, config)      # one new photo, the same code path
 
 An image's features depend on that image, the projection and the config alone: not on other images, the
 number of workers or how windows fall into batches. Memory is bounded for any image size: a photo is
@@ -13,33 +13,33 @@ stays below 1 GB. X itself is on disk where `path` is given.
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
-from PIL import Image
 
 from tag2box.backbone import load_network
 from tag2box.boxes import as_boxes
+from tag2box.decoding import Source, read_small
 from tag2box.errors import InputError
 from tag2box.extraction import Shared, Warp
+from tag2box.images import ImageSet
 from tag2box.networks.inference import PRECISIONS
 from tag2box.projection import NORMS, Projection, fit_projection
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
+from tag2box.windows import Windows
 
-if TYPE_CHECKING:
-    from tag2box.images import ImageSet
-    from tag2box.windows import Windows
-
-__all__ = ["FeatureConfig", "Features", "find_features", "find_projection", "window_features"]
+__all__ = ["FeaturesConfig", "Features", "find_features", "find_projection", "window_features"]
 
 Floats = NDArray[np.float32]
 
+# Larger photos are shrunk to this long side before windows are warped out of them: a bound for memory.
+WARP_SIDE = 2048
+
 
 @dataclass(frozen=True)
-class FeatureConfig:
+class FeaturesConfig:
     """How windows become vectors. The defaults are the best of the table in docs/features.md."""
 
     # A built-in network, or the path of an ONNX file with its TOML beside it.
@@ -98,9 +98,9 @@ class Features:
 
 
 def find_projection(
-    images: "ImageSet",
-    windows: "Windows",
-    config: FeatureConfig,
+    images: ImageSet,
+    windows: Windows,
+    config: FeaturesConfig,
     *,
     workers: int | None = 1,
     progress: Progress = silent,
@@ -110,11 +110,11 @@ def find_projection(
     chosen = np.sort(rng.permutation(len(images))[: config.sample_images])
     jobs = []
     for i in chosen:
-        boxes = windows.xyxy[windows.offsets[i] : windows.offsets[i + 1]]
+        boxes = windows[i]
         rows = np.sort(rng.permutation(len(boxes))[: config.sample_windows])
         jobs.append((images.paths[i], boxes[rows]))
     vectors = map_ordered(
-        partial(_of_file, config, None), jobs, workers=workers, progress=progress, label="projection"
+        partial(_of_job, config, None), jobs, workers=workers, progress=progress, label="projection"
     )
     sample = np.concatenate(list(vectors))
     if len(sample) == 0:
@@ -123,10 +123,10 @@ def find_projection(
 
 
 def find_features(
-    images: "ImageSet",
-    windows: "Windows",
+    images: ImageSet,
+    windows: Windows,
     projection: Projection,
-    config: FeatureConfig,
+    config: FeaturesConfig,
     *,
     path: str | Path | None = None,
     workers: int | None = 1,
@@ -136,12 +136,9 @@ def find_features(
     shape = (len(windows.xyxy), projection.A.shape[1])
     dtype = np.dtype(config.dtype)
     X = np.empty(shape, dtype) if path is None else open_memmap(Path(path), "w+", dtype, shape)
-    jobs = [
-        (file, windows.xyxy[start:stop])
-        for file, start, stop in zip(images.paths, windows.offsets[:-1], windows.offsets[1:], strict=True)
-    ]
+    jobs = [(file, windows[i]) for i, file in enumerate(images.paths)]
     blocks = map_ordered(
-        partial(_of_file, config, projection), jobs, workers=workers, progress=progress, label="features"
+        partial(_of_job, config, projection), jobs, workers=workers, progress=progress, label="features"
     )
     for start, block in zip(windows.offsets[:-1], blocks, strict=True):
         X[start : start + len(block)] = block
@@ -151,57 +148,51 @@ def find_features(
 
 
 def window_features(
-    photo: NDArray[np.uint8],
+    source: Source,
     boxes: Floats,
     projection: Projection,
-    config: FeatureConfig,
+    config: FeaturesConfig,
     *,
     flip: bool = False,
     streams: int = 1,
 ) -> NDArray[np.floating]:
-    """The vectors of `boxes` (n, 4) in one photo (h, w, 3), (n, d): bit for bit those of `find_features`.
+    """The vectors of `boxes` (n, 4) in one image, file or array, (n, d): the bits of `find_features`.
 
-    `flip`: of the photo seen in a mirror; row i still belongs to box i. `streams`: threads to use.
+    `flip`: of the image seen in a mirror; row i still belongs to box i. `streams`: threads to use.
     """
-    return projection(_raw(photo, boxes, config, flip=flip, streams=streams)).astype(config.dtype)
+    return projection(_raw(source, boxes, config, flip=flip, streams=streams)).astype(config.dtype)
 
 
-def _of_file(
-    config: FeatureConfig, projection: Projection | None, job: tuple[Path, Floats]
+def _of_job(
+    config: FeaturesConfig, projection: Projection | None, job: tuple[Path, Floats]
 ) -> NDArray[np.floating]:
     """The vectors of one image file: projected, or raw where there is no projection yet."""
     path, boxes = job
-    photo = _decode(path)
-    if projection is None:
-        return _raw(photo, boxes, config)
-    return window_features(photo, boxes, projection, config)
-
-
-def _decode(path: Path) -> NDArray[np.uint8]:
-    with Image.open(path) as image:
-        return np.asarray(image.convert("RGB"))
+    return (
+        _raw(path, boxes, config) if projection is None else window_features(path, boxes, projection, config)
+    )
 
 
 def _raw(
-    photo: NDArray[np.uint8], boxes: Floats, config: FeatureConfig, *, flip: bool = False, streams: int = 1
+    source: Source, boxes: Floats, config: FeaturesConfig, *, flip: bool = False, streams: int = 1
 ) -> Floats:
     """Pooled vectors before the projection, (n, grid * grid * c)."""
-    if photo.ndim != 3 or photo.shape[2] != 3 or photo.dtype != np.uint8:
-        raise InputError(f"a photo is (h, w, 3) uint8 RGB, but this is {photo.shape} {photo.dtype}")
     boxes = as_boxes(boxes)
     extract = _extractor(config, streams)
     if len(boxes) == 0:
         return np.empty((0, extract.width), np.float32)
+    side = max(config.levels) if config.mode == "shared" else WARP_SIDE
+    photo, full_size = read_small(source, side)
+    boxes = boxes * np.tile(np.array(photo.shape[1::-1]) / np.array(full_size), 2).astype(np.float32)
     if flip:
+        right = np.float32(photo.shape[1])
         photo = np.ascontiguousarray(photo[:, ::-1])
-        boxes = np.stack(
-            [photo.shape[1] - boxes[:, 2], boxes[:, 1], photo.shape[1] - boxes[:, 0], boxes[:, 3]], 1
-        )
+        boxes = np.stack([right - boxes[:, 2], boxes[:, 1], right - boxes[:, 0], boxes[:, 3]], axis=1)
     return extract(photo, boxes).reshape(len(boxes), -1)
 
 
 @lru_cache(maxsize=2)
-def _extractor(config: FeatureConfig, streams: int) -> Shared | Warp:
+def _extractor(config: FeaturesConfig, streams: int) -> Shared | Warp:
     """The compiled network; made once per process, since that takes some tenths of a second."""
     network = load_network(config.network)
     if config.mode == "warp":
