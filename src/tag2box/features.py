@@ -30,7 +30,7 @@ from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows import Windows
 
-__all__ = ["FeaturesConfig", "Features", "find_features", "find_projection", "window_features"]
+__all__ = ["Features", "FeaturesConfig", "find_features", "find_projection", "window_features"]
 
 Floats = NDArray[np.float32]
 
