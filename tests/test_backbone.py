@@ -8,11 +8,12 @@ from PIL import Image
 
 from tag2box.backbone import load_network
 from tag2box.errors import InputError
-from tag2box.networks import efficientnet
-from tag2box.networks.inference import Part
+from tag2box.networks import efficientnet, inference
+from tag2box.networks.inference import How, Part
 from tag2box.networks.onnx_writer import Graph
 
 LITE0 = "efficientnet-lite0"
+F32 = How("f32")
 ESPRESSO, PALACE, DAISY, CATS = 967, 698, 985, {281, 282, 285}
 
 
@@ -68,7 +69,7 @@ def test_first_blocks_equal_a_plain_numpy_forward(network, photos):
     # Strides 2, 1, 2, 1, 2, 1, kernels 3 and 5, with and without expansion and residual; an odd map too.
     photo = photos[0, :36, :36]
     expected = forward(state, (photo.astype(np.float64) - 127) / 128, 5, variant.strides)
-    found = Part(network, (1, 36, 36), end="block4", precision="f32")(photo[None])[0]
+    found = Part(network, (1, 36, 36), F32, end="block4")(photo[None])[0]
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
@@ -76,7 +77,7 @@ def test_known_photos_are_recognised(network):
     data = pytest.importorskip("skimage.data")
     from sklearn.datasets import load_sample_image
 
-    logits = Part(replace(network, output="logits"), (1, 224, 224), precision="f32")
+    logits = Part(replace(network, output="logits"), (1, 224, 224), F32)
 
     def top5(photo):
         image = Image.fromarray(photo)
@@ -93,8 +94,8 @@ def test_known_photos_are_recognised(network):
 
 @pytest.mark.parametrize("precision", ["f32", "auto"])
 def test_a_photo_has_the_same_numbers_in_any_batch_and_on_any_stream(network, photos, precision):
-    one = Part(network, (8, 64, 64), grid=2, precision=precision)
-    two = Part(network, (8, 64, 64), grid=2, precision=precision, streams=2)
+    one = Part(network, (8, 64, 64), How(precision), grid=2)
+    two = Part(network, (8, 64, 64), How(precision, streams=2), grid=2)
     expected = one(photos)
     order = np.random.default_rng(1).permutation(len(photos))
     np.testing.assert_array_equal(two(photos[order]), expected[order])
@@ -102,9 +103,9 @@ def test_a_photo_has_the_same_numbers_in_any_batch_and_on_any_stream(network, ph
 
 
 def test_early_then_late_is_the_whole(network, photos):
-    whole = Part(network, (1, 64, 64), grid=1, precision="f32")
-    early = Part(network, (1, -1, -1), end="block4", precision="f32")
-    late = Part(network, (1, 8, 8), start="block4", grid=1, precision="f32")
+    whole = Part(network, (1, 64, 64), F32, grid=1)
+    early = Part(network, (1, -1, -1), F32, end="block4")
+    late = Part(network, (1, 8, 8), F32, start="block4", grid=1)
     np.testing.assert_allclose(late(early(photos[:1])), whole(photos[:1]), rtol=1e-5, atol=1e-5)
 
 
@@ -148,7 +149,7 @@ PREPARE = "mean = [10, 20, 30]\nstd = [1, 2, 4]\n"
 @pytest.mark.parametrize(("channels", "weight"), [("rgb", [2, 20, 200]), ("bgr", [200, 20, 2])])
 def test_own_network_gets_its_preprocessing(tmp_path, photos, channels, weight):
     network = load_network(own(tmp_path, f'{PREPARE}output = "y"\nchannels = "{channels}"\n'))
-    found = Part(network, (1, 64, 64), grid=1, precision="f32")(photos[:1])[0, 0, 0]
+    found = Part(network, (1, 64, 64), F32, grid=1)(photos[:1])[0, 0, 0]
     order = slice(None, None, 1 if channels == "rgb" else -1)
     expected = (photos[0].mean((0, 1)) - [10, 20, 30]) / [1, 2, 4] * weight
     np.testing.assert_allclose(found, expected[order], rtol=1e-4)
@@ -174,7 +175,7 @@ def test_own_network_with_a_wrong_toml(tmp_path, toml, says):
 def test_own_network_names_what_is_missing(tmp_path):
     def run(toml, **kwargs):
         network = load_network(own(tmp_path, PREPARE + toml, **kwargs))
-        return Part(network, (1, 8, 8), grid=1, start=network.cut)
+        return Part(network, (1, 8, 8), F32, grid=1, start=network.cut)
 
     with pytest.raises(InputError, match="several outputs: name one of y, flat"):
         run("")
@@ -188,6 +189,15 @@ def test_own_network_names_what_is_missing(tmp_path):
         run('output = "y"\ncut = "middle"\n', around=True)
 
 
+def test_a_gpu_is_taken_where_there_is_one():
+    assert inference._settings(How(), ["CPU"])[0] == "CPU"
+    device, settings = inference._settings(How(), ["CPU", "GPU.0"])
+    assert device == "GPU.0"
+    assert "INFERENCE_NUM_THREADS" not in settings
+    with pytest.raises(InputError, match="no device 'GPU' here: OpenVINO finds CPU"):
+        inference._settings(How(device="GPU"), ["CPU"])
+
+
 def test_no_such_network(tmp_path):
     with pytest.raises(InputError, match="efficientnet-lite0"):
         load_network("resnet50")
@@ -196,4 +206,4 @@ def test_no_such_network(tmp_path):
     (tmp_path / "x.onnx").write_bytes(b"no network")
     (tmp_path / "x.toml").write_text(PREPARE)
     with pytest.raises(InputError, match="cannot be read as ONNX"):
-        Part(load_network(tmp_path / "x.onnx"), (1, 8, 8))
+        Part(load_network(tmp_path / "x.onnx"), (1, 8, 8), F32)

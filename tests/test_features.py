@@ -12,12 +12,13 @@ from tag2box.errors import InputError
 from tag2box.extraction import Shared, Warp
 from tag2box.features import FeaturesConfig, find_features, find_projection, window_features
 from tag2box.images import ImageSet
-from tag2box.networks.inference import Part
+from tag2box.networks.inference import How, Part
 from tag2box.projection import fit_projection
 from tag2box.windows import Windows
 
 SMALL = FeaturesConfig(levels=(64, 128), crop=8, dimensions=16, size=64)
-HOW = {"padding": 0.0, "grid": 1, "precision": "f32", "streams": 1}
+F32 = How("f32")
+PLAIN = {"padding": 0.0, "grid": 1}
 
 
 def random_boxes(rng, n, w, h):
@@ -91,8 +92,8 @@ def test_shared_is_warp_where_nothing_is_resampled():
     network = load_network("efficientnet-lite0")
     photo = np.random.default_rng(0).integers(0, 256, (128, 128, 3)).astype(np.uint8)
     box = np.array([[0, 0, 128, 128]], np.float32)
-    shared = Shared(network, crop=16, levels=(128, 512), **HOW)
-    warp = Warp(network, size=128, **HOW)
+    shared = Shared(network, F32, crop=16, levels=(128, 512), **PLAIN)
+    warp = Warp(network, F32, size=128, **PLAIN)
     assert shared.stride == 8
     np.testing.assert_allclose(shared(photo, box), warp(photo, box), rtol=1e-4, atol=1e-4)
 
@@ -100,7 +101,7 @@ def test_shared_is_warp_where_nothing_is_resampled():
 def test_cells_look_where_they_stand():
     """Single changed pixels move the map around their own place: cell i covers [i, i + 1) stride."""
     network = load_network("efficientnet-lite0")
-    early = Part(network, (1, 128, 128), end=network.cut, precision="f32")
+    early = Part(network, (1, 128, 128), F32, end=network.cut)
     rng = np.random.default_rng(0)
     photo = np.full((1, 128, 128, 3), 127, np.uint8)
     base, off = early(photo), []
@@ -118,8 +119,10 @@ def test_shared_is_close_to_warp_on_a_photo():
     data = pytest.importorskip("skimage.data")
     network, photo = load_network("efficientnet-lite0"), data.chelsea()
     boxes = random_boxes(np.random.default_rng(0), 40, photo.shape[1], photo.shape[0])
-    shared = Shared(network, crop=14, levels=(1024, 512, 256, 128), **HOW)(photo, boxes).reshape(40, -1)
-    warp = Warp(network, size=112, **HOW)(photo, boxes).reshape(40, -1)
+    shared = Shared(network, F32, crop=14, levels=(1024, 512, 256, 128), **PLAIN)(photo, boxes).reshape(
+        40, -1
+    )
+    warp = Warp(network, F32, size=112, **PLAIN)(photo, boxes).reshape(40, -1)
     own = cosine(shared, warp)
     other = cosine(shared, np.roll(warp, 1, axis=0))
     assert own.mean() > 0.75
@@ -135,7 +138,7 @@ def test_reduced_precision_keeps_the_direction():
     network, photo = load_network("efficientnet-lite0"), data.chelsea()
     boxes = random_boxes(np.random.default_rng(0), 40, photo.shape[1], photo.shape[0])
     f32, auto = (
-        Shared(network, crop=14, levels=(512, 256), **{**HOW, "precision": p})(photo, boxes).reshape(40, -1)
+        Shared(network, How(p), crop=14, levels=(512, 256), **PLAIN)(photo, boxes).reshape(40, -1)
         for p in ("f32", "auto")
     )
     assert cosine(f32, auto).mean() > 0.99

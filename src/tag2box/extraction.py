@@ -7,6 +7,8 @@ sees little more than its own pixels. Pooling windows out of the last map is fas
 part of an object sees all of it.
 """
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
@@ -14,7 +16,7 @@ from PIL import Image
 from tag2box.backbone import Network
 from tag2box.crops import crop_map
 from tag2box.errors import InputError
-from tag2box.networks.inference import Part
+from tag2box.networks.inference import How, Part
 
 __all__ = ["Shared", "Warp", "padded"]
 
@@ -37,11 +39,9 @@ def padded(boxes: Boxes, padding: float) -> Boxes:
 class Warp:
     """Every window cut out, resized to `size` x `size` and run through the whole network."""
 
-    def __init__(
-        self, network: Network, *, size: int, padding: float, grid: int, precision: str, streams: int
-    ) -> None:
+    def __init__(self, network: Network, how: How, *, size: int, padding: float, grid: int) -> None:
         self.size, self.padding = size, padding
-        self.net = Part(network, (BATCH, size, size), grid=grid, precision=precision, streams=streams)
+        self.net = Part(network, (BATCH, size, size), how, grid=grid)
         self.width = self.net.channels * grid * grid
 
     def __call__(self, photo: Photo, boxes: Boxes) -> NDArray[np.float32]:
@@ -73,13 +73,12 @@ class Shared:
     def __init__(
         self,
         network: Network,
+        how: How,
         *,
         crop: int,
         levels: tuple[int, ...],
         padding: float,
         grid: int,
-        precision: str,
-        streams: int,
     ) -> None:
         cut = network.cut
         if cut is None:
@@ -87,10 +86,8 @@ class Shared:
                 f'{network.path.name} names no cut: set cut in its TOML, or mode = "warp" for the windows'
             )
         self.crop, self.levels, self.padding = crop, np.array(sorted(levels, reverse=True)), padding
-        self.early = Part(network, (1, -1, -1), end=cut, precision=precision)
-        self.late = Part(
-            network, (BATCH, crop, crop), start=cut, grid=grid, precision=precision, streams=streams
-        )
+        self.early = Part(network, (1, -1, -1), replace(how, streams=1), end=cut)
+        self.late = Part(network, (BATCH, crop, crop), how, start=cut, grid=grid)
         self.width = self.late.channels * grid * grid
         self.stride = CELL * 4 // self.early(np.zeros((1, CELL * 4, CELL * 4, 3), np.uint8)).shape[1]
 

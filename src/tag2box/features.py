@@ -24,7 +24,7 @@ from tag2box.decoding import Source, read_small
 from tag2box.errors import InputError
 from tag2box.extraction import Shared, Warp
 from tag2box.images import ImageSet
-from tag2box.networks.inference import PRECISIONS
+from tag2box.networks.inference import PRECISIONS, How
 from tag2box.projection import NORMS, Projection, fit_projection
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
@@ -58,6 +58,8 @@ class FeaturesConfig:
     grid: int = 2
     # "auto" is bf16 where the processor has it, else f32.
     precision: str = "auto"
+    # "auto" is a GPU where OpenVINO offers one, else the CPU.
+    device: str = "auto"
     # PCA: None keeps the raw vectors. Whitening 0 is plain PCA, 0.5 whitens fully.
     dimensions: int | None = 128
     whitening: float = 0.25
@@ -195,21 +197,9 @@ def _raw(
 def _extractor(config: FeaturesConfig, streams: int) -> Shared | Warp:
     """The compiled network; made once per process, since that takes some tenths of a second."""
     network = load_network(config.network)
+    how = How(config.precision, streams, config.device)
     if config.mode == "warp":
-        return Warp(
-            network,
-            size=config.size,
-            padding=config.padding,
-            grid=config.grid,
-            precision=config.precision,
-            streams=streams,
-        )
+        return Warp(network, how, size=config.size, padding=config.padding, grid=config.grid)
     return Shared(
-        network,
-        crop=config.crop,
-        levels=config.levels,
-        padding=config.padding,
-        grid=config.grid,
-        precision=config.precision,
-        streams=streams,
+        network, how, crop=config.crop, levels=config.levels, padding=config.padding, grid=config.grid
     )

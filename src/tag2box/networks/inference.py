@@ -5,6 +5,7 @@ windows per second of onnxruntime in fp32 (docs/features.md). Every stream runs 
 has the same shape, so that a window's numbers depend neither on its batch nor on the number of streams.
 """
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,21 @@ from tag2box.errors import InputError
 if TYPE_CHECKING:
     import openvino as ov
 
-__all__ = ["PRECISIONS", "Part"]
+__all__ = ["PRECISIONS", "How", "Part"]
 
 PRECISIONS = ("auto", "f32", "bf16", "f16")
+
+
+@dataclass(frozen=True)
+class How:
+    """precision: "auto" is bf16 where the processor has it, else f32. streams: threads to use, one for each.
+
+    device: "auto" is a GPU where OpenVINO offers one; there, its driver decides whether results repeat.
+    """
+
+    precision: str = "auto"
+    streams: int = 1
+    device: str = "auto"
 
 
 class Part:
@@ -34,25 +47,20 @@ class Part:
         self,
         network: Network,
         shape: tuple[int, int, int],
+        how: How,
         *,
         start: str | None = None,
         end: str | None = None,
         grid: int | None = None,
-        precision: str = "auto",
-        streams: int = 1,
     ) -> None:
         import openvino as ov
 
-        if precision not in PRECISIONS:
-            raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, but it is {precision!r}")
         model = _prepared(_part(network, start, end, grid), network, shape, image=start is None)
-        settings: dict[str, Any] = {"NUM_STREAMS": streams, "INFERENCE_NUM_THREADS": streams}
-        if precision != "auto":
-            settings["INFERENCE_PRECISION_HINT"] = precision
-        self.compiled = _core().compile_model(model, "CPU", settings)
+        device, settings = _settings(how, _core().available_devices)
+        self.compiled = _core().compile_model(model, device, settings)
         self.batch = shape[0]
         self.channels: int = self.compiled.output(0).get_partial_shape()[-1].get_length()
-        self.queue = ov.AsyncInferQueue(self.compiled, streams)
+        self.queue = ov.AsyncInferQueue(self.compiled, how.streams)
 
     def __call__(self, x: NDArray[Any]) -> NDArray[np.float32]:
         """Run any number of images or maps, in batches of the compiled size; the last one is filled up."""
@@ -68,6 +76,23 @@ class Part:
             self.queue.start_async({0: _filled(x[start : start + self.batch], self.batch)}, i)
         self.queue.wait_all()
         return np.concatenate(parts)[:n]
+
+
+def _settings(how: How, available: list[str]) -> tuple[str, dict[str, Any]]:
+    """OpenVINO's device and settings."""
+    device = how.device
+    if device == "auto":
+        device = next((name for name in available if name.startswith("GPU")), "CPU")
+    if device not in available:
+        raise InputError(f"no device {device!r} here: OpenVINO finds {', '.join(available)}")
+    settings: dict[str, Any] = {"NUM_STREAMS": how.streams}
+    if device == "CPU":
+        settings["INFERENCE_NUM_THREADS"] = how.streams
+    if how.precision not in PRECISIONS:
+        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, but it is {how.precision!r}")
+    if how.precision != "auto":
+        settings["INFERENCE_PRECISION_HINT"] = how.precision
+    return device, settings
 
 
 def _filled(x: NDArray[Any], n: int) -> NDArray[Any]:
