@@ -46,10 +46,10 @@ class FeaturesConfig:
     network: str = "efficientnet-lite0"
     # "shared" cuts windows out of an early map, "warp" out of the photo: as good, ten times slower.
     mode: str = "shared"
-    # shared: cells of the early map per window and direction; 14 of stride 8 are 112 px.
-    crop: int = 14
-    # shared: long sides of the photo, in pixels. Steps of 2: more of them gave nothing.
-    levels: tuple[int, ...] = (1024, 512, 256, 128)
+    # shared: cells of the early map per window and direction; 16 of stride 8 are 128 px.
+    crop: int = 16
+    # shared: long sides of the photo, in pixels. Steps of sqrt 2: with steps of 2, CorLoc falls by 2 points.
+    levels: tuple[int, ...] = (724, 512, 362, 256, 181, 128)
     # warp: pixels per window and direction.
     size: int = 128
     # Context on each side, as a share of the window.
