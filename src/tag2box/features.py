@@ -10,7 +10,7 @@ decoded and resized to at most the largest level, crops are made 512 at a time; 
 stays below 1 GB. X itself is on disk where `path` is given.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -46,6 +46,8 @@ class FeaturesConfig:
     network: str = "efficientnet-lite0"
     # "shared" cuts windows out of an early map, "warp" out of the photo: as good, ten times slower.
     mode: str = "shared"
+    # shared: the map to cut at; None is the network's own choice, for EfficientNet the last of stride 8.
+    cut: str | None = None
     # shared: cells of the early map per window and direction; 16 of stride 8 are 128 px.
     crop: int = 16
     # shared: long sides of the photo, in pixels. Steps of sqrt 2: with steps of 2, CorLoc falls by 2 points.
@@ -197,6 +199,8 @@ def _raw(
 def _extractor(config: FeaturesConfig, streams: int) -> Shared | Warp:
     """The compiled network; made once per process, since that takes some tenths of a second."""
     network = load_network(config.network)
+    if config.cut is not None:
+        network = replace(network, cut=config.cut)
     how = How(config.precision, streams, config.device)
     if config.mode == "warp":
         return Warp(network, how, size=config.size, padding=config.padding, grid=config.grid)
