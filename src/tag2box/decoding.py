@@ -43,7 +43,7 @@ def read_small(source: Source, side: int | None) -> tuple[RGB, tuple[int, int]]:
         with Image.open(path) as picture:
             size = picture.size
             if side is not None:
-                # JPEG can be decoded at half size and less; twice the wanted size leaves the rest to a good filter.
+                # JPEG can be decoded at half size and less; from twice the wanted size a good filter goes on.
                 picture.draft(picture.mode, (2 * side, 2 * side))
             return _shrink(picture, side, size)
     except FileNotFoundError:

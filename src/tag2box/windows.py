@@ -134,6 +134,8 @@ def selective_search(
         raise InputError(f"mode must be one of {', '.join(MODES)}, but it is {mode!r}")
     if max_windows < 1:
         raise InputError(f"max_windows must be at least 1, but it is {max_windows}")
+    if not min_size >= 0:
+        raise InputError(f"min_size must be 0 or more pixels, but it is {min_size}")
     rgb, (width, height) = read_small(image, SIDE)
     h, w, _ = rgb.shape
     boxes, position = _hierarchies(rgb, MODES[mode])
