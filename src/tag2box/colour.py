@@ -1,10 +1,8 @@
-"""Colour spaces for segmentation: each (h, w, 3) uint8 RGB image becomes (h, w, 3) float32 on the scale 0 to 255.
+"""Colour spaces for segmentation: (h, w, 3) float32 images, every channel on the scale 0 to 255.
 
 Uijlings et al. 2013 (section 3.2) diversify their search over spaces that forget shading and shadows to
 different degrees: RGB, Lab, HSV, normalised rg with intensity, and hue alone.
 """
-
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,29 +30,33 @@ def convert(rgb: Image, space: str) -> Image:
 
 
 @kernel
-def blur(image: Any, sigma: float) -> Image:
-    """`image` convolved with a Gaussian cut at three sigma; the border pixel is repeated outwards."""
+def blur(image: NDArray[np.uint8], sigma: float) -> Image:
+    """`image` convolved with a Gaussian cut at three sigma; the border pixels are repeated outwards."""
     h, w, _ = image.shape
     radius = int(np.ceil(3 * sigma))
     weight = np.empty(2 * radius + 1, np.float32)
     for i in range(2 * radius + 1):
         weight[i] = np.exp(-0.5 * ((i - radius) / sigma) ** 2)
     weight /= weight.sum()
-    across = np.zeros((h, w, 3), np.float32)
+    padded = np.empty(3 * (w + 2 * radius), np.float32)
+    across = np.zeros((h, 3 * w), np.float32)
+    for y in range(h):
+        for x in range(w + 2 * radius):
+            for c in range(3):
+                padded[3 * x + c] = image[y, min(max(x - radius, 0), w - 1), c]
+        for i in range(2 * radius + 1):
+            _add_scaled(across[y], padded[3 * i :], weight[i])
+    out = np.zeros((h, 3 * w), np.float32)
     for y in range(h):
         for i in range(2 * radius + 1):
-            for x in range(w):
-                source = min(max(x + i - radius, 0), w - 1)
-                for c in range(3):
-                    across[y, x, c] += weight[i] * np.float32(image[y, source, c])
-    out = np.zeros((h, w, 3), np.float32)
-    for y in range(h):
-        for i in range(2 * radius + 1):
-            source = min(max(y + i - radius, 0), h - 1)
-            for x in range(w):
-                for c in range(3):
-                    out[y, x, c] += weight[i] * across[source, x, c]
-    return out
+            _add_scaled(out[y], across[min(max(y + i - radius, 0), h - 1)], weight[i])
+    return out.reshape(h, w, 3)
+
+
+@kernel
+def _add_scaled(out: Image, values: Image, scale: np.float32) -> None:
+    for j in range(len(out)):
+        out[j] += scale * values[j]
 
 
 @kernel

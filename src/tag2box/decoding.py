@@ -35,15 +35,21 @@ def read_image(source: Source) -> RGB:
 def read_small(source: Source, side: int | None) -> tuple[RGB, tuple[int, int]]:
     """`read_image`, shrunk so that no side is longer than `side`; and the full (width, height), upright."""
     if isinstance(source, np.ndarray):
-        return _shrink(_from_array(source), side)
+        source = _from_array(source)
     if isinstance(source, Image.Image):
-        return _shrink(source, side)
+        return _shrink(source, side, source.size)
     path = Path(source)
     try:
         with Image.open(path) as picture:
-            return _shrink(picture, side)
+            size = picture.size
+            if side is not None:
+                # JPEG can be decoded at half size and less; from twice the wanted size a good filter goes on.
+                picture.draft(picture.mode, (2 * side, 2 * side))
+            return _shrink(picture, side, size)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise InputError(f"{path}: a folder, where an image file was expected") from None
     except UnidentifiedImageError:
         raise InputError(f"{path}: not an image that Pillow can read: convert it to PNG or JPEG") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
@@ -54,15 +60,13 @@ def read_small(source: Source, side: int | None) -> tuple[RGB, tuple[int, int]]:
         raise InputError(f"{path}: cannot be decoded ({error}): is the file damaged or cut short?") from None
 
 
-def _shrink(picture: Image.Image, side: int | None) -> tuple[RGB, tuple[int, int]]:
+def _shrink(picture: Image.Image, side: int | None, size: tuple[int, int]) -> tuple[RGB, tuple[int, int]]:
     """Shrink first where the pixels allow it: turning, converting and copying then cost little."""
-    width, height = picture.size
+    width, height = size  # before any reduced decoding
     if width * height > MAX_PIXELS:
         raise InputError(f"{width} x {height} pixels are more than {MAX_PIXELS}: shrink it first")
     turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
     if side is not None and max(width, height) > side:
-        # The decoder of JPEG can halve for free; twice the wanted size leaves the fine shrinking to the filter.
-        picture.draft(picture.mode, (2 * side, 2 * side))
         scale = side / max(width, height)
         small = max(1, round(width * scale)), max(1, round(height * scale))
         if picture.mode not in {"RGB", "L"}:
@@ -109,4 +113,6 @@ def _eight_bits(array: NDArray[Any]) -> NDArray[np.uint8]:
         return (array >> 8).astype(np.uint8)
     if array.dtype.kind == "f" and array.min() >= 0 and array.max() <= 1:
         return np.round(array * 255).astype(np.uint8)
-    raise InputError(f"pixels must be uint8, uint16, bool or floats between 0 and 1, but they are {array.dtype}")
+    raise InputError(
+        f"pixels must be uint8, uint16, bool or floats between 0 and 1, but they are {array.dtype}"
+    )

@@ -1,88 +1,125 @@
-"""Hierarchical grouping of regions, Uijlings et al. 2013, Algorithm 1."""
+"""Hierarchical grouping of regions: Uijlings et al. 2013, Algorithm 1.
+
+The two most similar neighbours become one region, until one is left. Their similarity (equations 2 to 6) is
+the sum of some of: colour and texture (intersection of normalised histograms), size (1 - share of the image)
+and fill (1 - share of the image that the common bounding box holds beyond the two).
+"""
+
 import heapq
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tag2box.compiled import kernel
 from tag2box.regions import N_BINS, N_COLOUR, UNIT
 
-__all__ = ["group"]
+__all__ = ["Terms", "group", "similarity"]
+
+Ints = NDArray[np.int32]
+Terms = tuple[bool, bool, bool, bool]
+
 
 @kernel
-def similarity(a, b, size, box, histogram, whole, use):
+def group(size: Ints, box: Ints, histogram: Ints, pairs: Ints, terms: Terms) -> None:
+    """Fill rows n to 2n - 2 of `size`, `box` and `histogram` with the merged regions, in order of merging.
+
+    The first n rows are the regions, `pairs` (m, 2) those that touch, `terms` which of colour, texture, size
+    and fill count. Of equally similar pairs, that of the smallest numbers is merged.
+    """
+    n = (len(size) + 1) // 2
+    start, length, touching = _lists(pairs, n)
+    end = 2 * len(pairs)
+    whole = size[:n].sum()
+    heap = [(-similarity(a, b, size, box, histogram, whole, terms), a, b) for a, b in pairs]
+    heapq.heapify(heap)
+    into = np.arange(2 * n - 1).astype(np.int32)  # what each region has become part of; itself while it lives
+    met = np.zeros(2 * n - 1, np.int32)
+    for i in range(n, 2 * n - 1):
+        t = np.int32(i)
+        _, a, b = heapq.heappop(heap)
+        while into[a] != a or into[b] != b:  # a pair of the past
+            _, a, b = heapq.heappop(heap)
+        into[a] = into[b] = t
+        _merge(a, b, t, size, box, histogram)
+        most = end + length[a] + length[b]
+        if most > len(touching):
+            touching = np.concatenate((touching, np.empty(most, np.int32)))
+        start[t] = end
+        for part in (a, b):
+            for j in range(start[part], start[part] + length[part]):
+                other = _living(into, touching[j])
+                if other != t and met[other] != t:
+                    met[other] = t
+                    touching[end] = other
+                    end += 1
+                    s = similarity(other, t, size, box, histogram, whole, terms)
+                    heapq.heappush(heap, (-s, other, t))
+        length[t] = end - start[t]
+
+
+@kernel
+def similarity(
+    a: np.int32, b: np.int32, size: Ints, box: Ints, histogram: Ints, whole: int, terms: Terms
+) -> np.float32:
+    """S(a, b), the sum of those of its four `terms` that are True; the image has `whole` pixels."""
     s = np.float32(0)
-    if use[0]:
-        t = 0
-        for j in range(N_COLOUR):
-            t += min(histogram[a, j], histogram[b, j])
-        s += np.float32(t) / np.float32(UNIT)
-    if use[1]:
-        t = 0
-        for j in range(N_COLOUR, N_BINS):
-            t += min(histogram[a, j], histogram[b, j])
-        s += np.float32(t) / np.float32(UNIT)
-    if use[2]:
-        s += np.float32(1) - np.float32(size[a] + size[b]) / np.float32(whole)
-    if use[3]:
-        bw = max(box[a, 2], box[b, 2]) - min(box[a, 0], box[b, 0])
-        bh = max(box[a, 3], box[b, 3]) - min(box[a, 1], box[b, 1])
-        s += np.float32(1) - np.float32(bw * bh - size[a] - size[b]) / np.float32(whole)
+    if terms[0]:
+        s += _intersection(histogram[a, :N_COLOUR], histogram[b, :N_COLOUR])
+    if terms[1]:
+        s += _intersection(histogram[a, N_COLOUR:], histogram[b, N_COLOUR:])
+    both = size[a] + size[b]
+    if terms[2]:
+        s += np.float32(1) - np.float32(both) / np.float32(whole)
+    if terms[3]:
+        width = max(box[a, 2], box[b, 2]) - min(box[a, 0], box[b, 0])
+        height = max(box[a, 3], box[b, 3]) - min(box[a, 1], box[b, 1])
+        s += np.float32(1) - np.float32(width * height - both) / np.float32(whole)
     return s
 
+
 @kernel
-def group(size, box, histogram, pairs, use):
-    n = (len(size) + 1) // 2
-    whole = size[:n].sum()
-    m = len(pairs)
-    start = np.zeros(2 * n - 1, np.int32)
+def _intersection(p: Ints, q: Ints) -> np.float32:
+    common = np.int32(0)
+    for j in range(len(p)):
+        common = np.int32(common + min(p[j], q[j]))
+    return np.float32(common) / np.float32(UNIT)
+
+
+@kernel
+def _merge(a: np.int32, b: np.int32, t: np.int32, size: Ints, box: Ints, histogram: Ints) -> None:
+    size[t] = size[a] + size[b]
+    for j in range(2):
+        box[t, j] = min(box[a, j], box[b, j])
+        box[t, j + 2] = max(box[a, j + 2], box[b, j + 2])
+    share_a = np.float32(size[a]) / np.float32(size[t])
+    share_b = np.float32(size[b]) / np.float32(size[t])
+    for j in range(N_BINS):
+        histogram[t, j] = np.int32(histogram[a, j] * share_a + histogram[b, j] * share_b)
+
+
+@kernel
+def _lists(pairs: Ints, n: int) -> tuple[Ints, Ints, Ints]:
+    """`pairs` as lists: region r touches `touching[start[r] : start[r] + length[r]]`."""
     length = np.zeros(2 * n - 1, np.int32)
-    for i in range(m):
-        length[pairs[i, 0]] += 1
-        length[pairs[i, 1]] += 1
-    start[1:n] = np.cumsum(length[: n - 1])
-    pool = np.empty(8 * m + 16, np.int32)
-    length[:] = 0
-    heap = [(np.float32(0), np.int32(0), np.int32(0)) for _ in range(0)]
-    for i in range(m):
-        a, b = pairs[i, 0], pairs[i, 1]
-        pool[start[a] + length[a]] = b
+    for a, b in pairs:
         length[a] += 1
-        pool[start[b] + length[b]] = a
         length[b] += 1
-        heap.append((-similarity(a, b, size, box, histogram, whole, use), a, b))
-    heapq.heapify(heap)
-    end = 2 * m
-    root = np.arange(2 * n - 1).astype(np.int32)
-    seen = np.zeros(2 * n - 1, np.int32)
-    t = np.int32(n)
-    while t < 2 * n - 1:
-        _, a, b = heapq.heappop(heap)
-        if root[a] != a or root[b] != b:
-            continue
-        root[a] = t
-        root[b] = t
-        size[t] = size[a] + size[b]
-        box[t, 0] = min(box[a, 0], box[b, 0])
-        box[t, 1] = min(box[a, 1], box[b, 1])
-        box[t, 2] = max(box[a, 2], box[b, 2])
-        box[t, 3] = max(box[a, 3], box[b, 3])
-        fa = np.float32(size[a]) / np.float32(size[t])
-        fb = np.float32(size[b]) / np.float32(size[t])
-        for j in range(N_BINS):
-            histogram[t, j] = np.int32(histogram[a, j] * fa + histogram[b, j] * fb)
-        if end + length[a] + length[b] > len(pool):
-            pool = np.concatenate((pool, np.empty(len(pool) + length[a] + length[b], np.int32)))
-        start[t] = end
-        for c in (a, b):
-            for i in range(start[c], start[c] + length[c]):
-                v = pool[i]
-                while root[v] != v:
-                    root[v] = root[root[v]]
-                    v = root[v]
-                if v != t and seen[v] != t:
-                    seen[v] = t
-                    pool[end] = v
-                    end += 1
-                    heapq.heappush(heap, (-similarity(v, t, size, box, histogram, whole, use), v, np.int32(t)))
-        length[t] = end - start[t]
-        t += np.int32(1)
+    start = np.zeros(2 * n - 1, np.int32)
+    for r in range(1, n):
+        start[r] = start[r - 1] + length[r - 1]
+    touching = np.empty(8 * len(pairs), np.int32)
+    length[:] = 0
+    for a, b in pairs:
+        touching[start[a] + length[a]] = b
+        touching[start[b] + length[b]] = a
+        length[a] += 1
+        length[b] += 1
+    return start, length, touching
+
+
+@kernel
+def _living(into: Ints, r: np.int32) -> np.int32:
+    while into[r] != r:
+        into[r] = into[into[r]]
+        r = into[r]
+    return r

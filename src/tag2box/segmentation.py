@@ -1,11 +1,11 @@
 """Graph-based segmentation: Felzenszwalb and Huttenlocher, "Efficient graph-based image segmentation", 2004.
 
-Pixels are vertices, their 4-neighbours edges, weighted by the distance of the colours. Edges are taken by rising
-weight; one joins two components A and B when it weighs at most min(Int(A) + k/|A|, Int(B) + k/|B|), where
-Int is the heaviest edge inside. Weights are rounded down to 1/STEPS of a grey level, so that edges are sorted
-by counting: those of equal weight keep the order of the raster.
+Pixels are vertices, edges lead to the 4-neighbours and weigh the distance of the colours. Edges are taken by
+rising weight; one joins two components A and B when it weighs at most min(Int(A) + k/|A|, Int(B) + k/|B|),
+where Int is the heaviest edge inside. Weights are rounded down to 1/STEPS of a grey level, so that edges are
+sorted by counting: those of equal weight keep the order of the raster.
 
-4-neighbours instead of the paper's 8 halve the time; neither recall nor overlap of the windows changed measurably.
+4-neighbours instead of the paper's 8 halve the time; the windows were as good on VOC within the noise.
 """
 
 import numpy as np
@@ -16,6 +16,7 @@ from tag2box.compiled import kernel
 __all__ = ["STEPS", "segment", "sort_edges"]
 
 Ints = NDArray[np.int32]
+Pixel = np.uint32  # unsigned: numba need not ask whether an index counts from the end
 
 STEPS = 8
 N_WEIGHTS = 442 * STEPS + 1  # the longest distance in a cube of side 255 is 441.7
@@ -57,8 +58,7 @@ def segment(edge: Ints, first: Ints, h: int, w: int, k: float, min_pixels: int) 
 
     Components of fewer than `min_pixels` join a neighbour, again by rising weight.
     """
-    parent = np.arange(h * w).astype(np.int32)
-    size = np.ones(h * w, np.int32)
+    parent = np.full(h * w, -1, np.int32)  # minus the size of the component at its root
     limit = np.full(h * w, k, np.float32)  # Int(A) + k/|A|, at the root of A
     refused = np.empty(len(edge), np.int32)
     n_refused = 0
@@ -69,15 +69,15 @@ def segment(edge: Ints, first: Ints, h: int, w: int, k: float, min_pixels: int) 
             if a == b:
                 continue
             if weight <= limit[a] and weight <= limit[b]:
-                root = _join(parent, size, a, b)
-                limit[root] = weight + np.float32(k) / np.float32(size[root])
+                root = _join(parent, a, b)
+                limit[root] = weight - np.float32(k) / np.float32(parent[root])
             else:
                 refused[n_refused] = edge[i]
                 n_refused += 1
     for e in refused[:n_refused]:
         a, b = _ends(parent, e, w)
-        if a != b and min(size[a], size[b]) < min_pixels:
-            _join(parent, size, a, b)
+        if a != b and max(parent[a], parent[b]) > -min_pixels:
+            _join(parent, a, b)
     return _number(parent, h, w)
 
 
@@ -90,25 +90,33 @@ def _distance(image: NDArray[np.float32], y: int, x: int, qy: int, qx: int) -> i
 
 
 @kernel
-def _ends(parent: Ints, edge: int, w: int) -> tuple[int, int]:
-    p = edge >> 1
-    return _find(parent, p), _find(parent, p + (w if edge & 1 else 1))
+def _ends(parent: Ints, edge: int, w: int) -> tuple[Pixel, Pixel]:
+    """The roots of the two components that `edge` touches."""
+    p = Pixel(edge >> 1)
+    q = Pixel(p + (w if edge & 1 else 1))
+    if parent[p] == parent[q] >= 0:  # most edges: spares the two searches
+        return p, p
+    return _find(parent, p), _find(parent, q)
 
 
 @kernel
-def _find(parent: Ints, i: int) -> int:
-    while parent[i] != i:
-        parent[i] = parent[parent[i]]
-        i = parent[i]
-    return i
+def _find(parent: Ints, p: Pixel) -> Pixel:
+    up = parent[p]
+    while up >= 0:
+        above = parent[Pixel(up)]
+        if above < 0:
+            return Pixel(up)
+        parent[p] = above  # shortens the path for the next search
+        p, up = Pixel(up), above
+    return p
 
 
 @kernel
-def _join(parent: Ints, size: Ints, a: int, b: int) -> int:
-    if size[a] < size[b]:
+def _join(parent: Ints, a: Pixel, b: Pixel) -> Pixel:
+    if parent[a] > parent[b]:
         a, b = b, a
+    parent[a] += parent[b]
     parent[b] = a
-    size[a] += size[b]
     return a
 
 
@@ -119,7 +127,7 @@ def _number(parent: Ints, h: int, w: int) -> tuple[Ints, int]:
     n = 0
     for y in range(h):
         for x in range(w):
-            root = _find(parent, y * w + x)
+            root = _find(parent, Pixel(y * w + x))
             if name[root] < 0:
                 name[root] = n
                 n += 1
