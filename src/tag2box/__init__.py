@@ -14,14 +14,18 @@ if TYPE_CHECKING:
     from tag2box.detections import Detections, detect_windows
     from tag2box.errors import InputError, Tag2BoxError
     from tag2box.evaluation import CorLoc, Scores, corloc, evaluate
+    from tag2box.features import Features, FeaturesConfig, find_features, find_projection, window_features
     from tag2box.images import ImageSet, read_images
     from tag2box.latent import LatentSVC, SmoothLatentSVC
     from tag2box.smoothing import simplex_projection, smoothed_max
+    from tag2box.windows import Windows, WindowsConfig, find_windows, selective_search
 
 __all__ = [
     "Bags",
     "CorLoc",
     "Detections",
+    "Features",
+    "FeaturesConfig",
     "ImageSet",
     "InputError",
     "LatentSVC",
@@ -29,21 +33,30 @@ __all__ = [
     "Scores",
     "SmoothLatentSVC",
     "Tag2BoxError",
+    "Windows",
+    "WindowsConfig",
     "__version__",
     "corloc",
     "detect_windows",
     "evaluate",
+    "find_features",
+    "find_projection",
+    "find_windows",
     "nms",
     "read_images",
+    "selective_search",
     "simplex_projection",
     "smoothed_max",
     "thin",
+    "window_features",
 ]
 
 _HOME = {
     "Bags": "bags",
     "CorLoc": "evaluation",
     "Detections": "detections",
+    "Features": "features",
+    "FeaturesConfig": "features",
     "ImageSet": "images",
     "InputError": "errors",
     "LatentSVC": "latent",
@@ -51,14 +64,21 @@ _HOME = {
     "Scores": "evaluation",
     "SmoothLatentSVC": "latent",
     "Tag2BoxError": "errors",
+    "Windows": "windows",
+    "WindowsConfig": "windows",
     "corloc": "evaluation",
     "detect_windows": "detections",
     "evaluate": "evaluation",
+    "find_features": "features",
+    "find_projection": "features",
+    "find_windows": "windows",
     "nms": "boxes",
     "read_images": "images",
+    "selective_search": "windows",
     "simplex_projection": "smoothing",
     "smoothed_max": "smoothing",
     "thin": "boxes",
+    "window_features": "features",
 }
 
 

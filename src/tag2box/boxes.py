@@ -65,27 +65,30 @@ def _share(iou: float) -> float:
     return iou
 
 
+# Boxes compared between two looks at whether one of them is a near-duplicate: long enough to fill vectors.
+CHUNK = 64
+
+
 @kernel
 def _thin(boxes: Boxes, iou: np.float32) -> NDArray[np.intp]:
     n = len(boxes)
     kept = np.empty(n, np.intp)
+    x1, y1, x2, y2, size = np.empty((5, n), np.float32)  # of the kept boxes, side by side
     n_kept = 0
     for i in range(n):
-        x1, y1, x2, y2 = boxes[i, 0], boxes[i, 1], boxes[i, 2], boxes[i, 3]
-        area_i = (x2 - x1) * (y2 - y1)
-        keep = True
-        for k in range(n_kept):
-            j = kept[k]
-            width = min(x2, boxes[j, 2]) - max(x1, boxes[j, 0])
-            height = min(y2, boxes[j, 3]) - max(y1, boxes[j, 1])
-            if width <= 0 or height <= 0:
-                continue
-            shared = width * height
-            area_j = (boxes[j, 2] - boxes[j, 0]) * (boxes[j, 3] - boxes[j, 1])
-            if shared > iou * (area_i + area_j - shared):
-                keep = False
+        a, b, c, d = boxes[i]
+        area_i = (c - a) * (d - b)
+        close = np.int32(0)
+        for start in range(0, n_kept, CHUNK):
+            for k in range(start, min(start + CHUNK, n_kept)):
+                width = max(min(c, x2[k]) - max(a, x1[k]), np.float32(0))
+                height = max(min(d, y2[k]) - max(b, y1[k]), np.float32(0))
+                shared = width * height
+                close = np.int32(close + (shared > iou * (area_i + size[k] - shared)))
+            if close:
                 break
-        if keep:
+        if not close:
             kept[n_kept] = i
+            x1[n_kept], y1[n_kept], x2[n_kept], y2[n_kept], size[n_kept] = a, b, c, d, area_i
             n_kept += 1
     return kept[:n_kept].copy()

@@ -1,19 +1,39 @@
 """`kernel`: numba's `njit` as this project uses it, with its types kept.
 
 Kernels are compiled at their first call, never at import, and cached on disk, so that a machine compiles
-each of them once. They release the GIL and keep IEEE arithmetic: results do not depend on who compiled.
+each of them once; the log says so, as it takes some seconds. They release the GIL and keep IEEE arithmetic:
+results do not depend on who compiled.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from numba import njit
+from numba.core import event
 
 __all__ = ["kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+log = logging.getLogger("tag2box")
+
 
 def kernel(function: F) -> F:
     """Compile `function` at its first call, for the argument types of that call."""
     return cast("F", njit(cache=True, nogil=True, error_model="numpy")(function))
+
+
+class _Announcer(event.Listener):
+    """Says once per process that kernels are being compiled: numba tells it of true compilations only."""
+
+    def on_start(self, compilation: Any) -> None:
+        if compilation.data["dispatcher"].py_func.__module__.startswith("tag2box"):
+            event.unregister("numba:compile", self)  # type: ignore[no-untyped-call]
+            log.warning("compiling numerical kernels: some seconds, once per machine (cached on disk)")
+
+    def on_end(self, compilation: Any) -> None:
+        pass
+
+
+event.register("numba:compile", _Announcer())  # type: ignore[no-untyped-call]

@@ -1,0 +1,229 @@
+"""Features: windows per second, first feature, memory, precision, and how well they localise.
+
+`make bench BENCH=features` measures the bars; `python -m benchmarks.features NAME...` lines of the table in
+docs/features.md (all of them without a name, on the subset; `--full` on all of voc6).
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+
+import numpy as np
+from PIL import Image
+
+from benchmarks import Line, Skip, data
+from benchmarks._localisation import corloc
+from tag2box.backbone import load_network
+from tag2box.boxes import thin
+from tag2box.decoding import read_image
+from tag2box.extraction import padded
+from tag2box.features import FeaturesConfig, find_features, find_projection, window_features
+from tag2box.images import ImageSet, Truth, read_images
+from tag2box.windows import Windows, find_windows
+
+DEFAULT = FeaturesConfig()
+WARP = replace(DEFAULT, mode="warp")
+ROUNDS = 3
+
+TABLE = {
+    "shared": DEFAULT,
+    "warp": WARP,
+    **{f"shared, padding {p}": replace(DEFAULT, padding=p) for p in (-0.05, 0.0, 0.05, 0.15)},
+    **{f"warp, padding {p}": replace(WARP, padding=p) for p in (0.0, 0.15)},
+    "warp, 224 px": replace(WARP, size=224),
+    "shared, crop 12": replace(DEFAULT, crop=12),
+    "shared, crop 14": replace(DEFAULT, crop=14),
+    "shared, levels 512 256 128": replace(DEFAULT, levels=(512, 256, 128)),
+    "shared, level 512": replace(DEFAULT, levels=(512,)),
+    "shared, cut at block2": replace(DEFAULT, cut="block2", crop=32),
+    "shared, cut at block7": replace(DEFAULT, cut="block7", crop=8),
+    "shared, cut at block10": replace(DEFAULT, cut="block10", crop=8),
+    "shared, grid 1": replace(DEFAULT, grid=1),
+    "shared, grid 4": replace(DEFAULT, grid=4),
+    "shared, f32": replace(DEFAULT, precision="f32"),
+    "shared, whitening 0": replace(DEFAULT, whitening=0.0),
+    "shared, whitening 0.5": replace(DEFAULT, whitening=0.5),
+    "shared, 256 dimensions": replace(DEFAULT, dimensions=256),
+}
+
+
+def run():
+    images, windows = scenes(5, 10, 200)
+    projection = find_projection(images, windows, DEFAULT)
+    yield speed(images, windows, projection)
+    yield one_photo(images, projection)
+    yield precision(images, windows)
+    yield first_feature()
+    yield memory()
+    images, windows = scenes(30, 60, 150)
+    (ours, ours_contrast), (rival, rival_contrast) = (localise(images, windows, c) for c in (DEFAULT, WARP))
+    quality = f"by contrast {ours_contrast:.3f}, warp {rival_contrast:.3f}"
+    yield Line("share of boxes missed by degree", 1 - ours, 1 - rival, "of images", "warp 128 px", quality)
+
+
+def scenes(per_class, without, most):
+    """Some positives of each class and some images with none, and at most `most` windows of each."""
+    everything = read_images(data("voc6") / "VOC2007", split="trainval")
+    rng = np.random.default_rng(0)
+    positives = [rng.permutation(everything.positives(name))[:per_class] for name in everything.classes]
+    none = np.flatnonzero((everything.tags == -1).all(axis=1))
+    images = subset(everything, np.unique(np.concatenate([*positives, rng.permutation(none)[:without]])))
+    windows = find_windows(images, workers=None)
+    boxes = [windows[i][thin(windows[i], 0.8)[:most]] for i in range(len(windows))]
+    return images, Windows(np.concatenate(boxes), np.cumsum([0, *map(len, boxes)]))
+
+
+def subset(images, chosen):
+    truth = images.truth
+    kept = np.flatnonzero(np.isin(truth.image, chosen))
+    return ImageSet(
+        tuple(images.ids[i] for i in chosen),
+        tuple(images.paths[i] for i in chosen),
+        images.tags[chosen],
+        images.classes,
+        Truth(
+            np.searchsorted(chosen, truth.image[kept]),
+            truth.xyxy[kept],
+            truth.label[kept],
+            truth.difficult[kept],
+        ),
+    )
+
+
+def speed(images, windows, projection):
+    """CPU and wall time per window of `shared`, and of warp at 224 px in onnxruntime, round by round."""
+    session = rival_session()
+    few = [windows[i][:32] for i in range(3)]  # the rival is slow: three photos are enough for it
+    ours, rivals = [], []
+    for _ in range(ROUNDS):
+        ours.append(
+            timed(
+                lambda: [
+                    window_features(path, windows[i], projection, DEFAULT, streams=2)
+                    for i, path in enumerate(images.paths)
+                ],
+                len(windows.xyxy),
+            )
+        )
+        rivals.append(
+            timed(
+                lambda: [warp_rival(session, images.paths[i], boxes) for i, boxes in enumerate(few)],
+                sum(map(len, few)),
+            )
+        )
+    (wall, cpu), (rival_wall, rival_cpu) = np.min(ours[1:], axis=0), np.min(rivals[1:], axis=0)
+    quality = f"{1 / wall:.0f} windows/s against {1 / rival_wall:.0f}; {rival_cpu / cpu:.1f} x in CPU time"
+    return Line("one window", 1e3 * wall, 1e3 * rival_wall, "ms", "warp 224 px, fp32 onnxruntime", quality)
+
+
+def rival_session():
+    try:
+        import onnxruntime
+    except ImportError:
+        raise Skip("onnxruntime is not installed") from None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # or its CPU time says nothing
+    return onnxruntime.InferenceSession(load_network("efficientnet-lite0").path, options)
+
+
+def warp_rival(session, path, boxes):
+    """R-CNN's way, written plainly: crop, resize, forward 16 at a time, pool."""
+    photo = Image.fromarray(read_image(path))
+    crops = [
+        np.asarray(photo.transform((224, 224), Image.Transform.EXTENT, tuple(box), Image.Resampling.BILINEAR))
+        for box in padded(boxes, DEFAULT.padding).tolist()
+    ]
+    x = (np.stack(crops).astype(np.float32).transpose(0, 3, 1, 2) - 127) / 128
+    for start in range(0, len(x), 16):
+        session.run(["map"], {"image": x[start : start + 16]})[0].mean(axis=(2, 3))
+
+
+def timed(function, n):
+    """Wall and CPU seconds per window."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    function()
+    return (time.perf_counter() - wall) / n, (time.process_time() - cpu) / n
+
+
+def one_photo(images, projection):
+    """A 500 px photo with 500 windows, from the file to the vectors."""
+    photo = read_image(images.paths[0])
+    boxes = find_windows(subset(images, np.array([0])))[0][:500]
+    seconds = min(
+        timed(lambda: window_features(images.paths[0], boxes, projection, DEFAULT, streams=2), 1)[0]
+        for _ in range(ROUNDS)
+    )
+    quality = f"{len(boxes)} windows, {photo.shape[1]} x {photo.shape[0]} px"
+    return Line("one photo", seconds, 1.0, "s", "the bar", quality)
+
+
+def precision(images, windows):
+    """Mean cosine of the raw vectors in reduced precision to those in fp32."""
+    raw = replace(DEFAULT, dimensions=None, norm="l2", length=1.0, dtype="float32")
+    chosen = subset(images, np.arange(6))
+    some = Windows(windows.xyxy[: windows.offsets[6]], windows.offsets[:7])
+    identity = find_projection(chosen, some, raw)
+    reduced, full = (
+        find_features(chosen, some, identity, replace(raw, precision=p)).X for p in ("auto", "f32")
+    )
+    cosine = (reduced * full).sum(axis=1)
+    quality = f"mean cosine {cosine.mean():.4f}, worst window {cosine.min():.4f}"
+    return Line("1 - cosine to fp32", 1 - cosine.mean(), 0.01, "", "the bar", quality)
+
+
+FIRST = """
+import numpy as np, resource, sys, time
+started = time.perf_counter()
+from tag2box.features import FeaturesConfig, window_features
+from tag2box.projection import Projection
+config = FeaturesConfig()
+h, w = map(int, sys.argv[1:])
+photo = np.random.default_rng(0).integers(0, 256, (h, w, 3), np.uint8)
+corner = np.random.default_rng(1).uniform(0, 0.7, (2000, 2))
+boxes = np.hstack([corner, corner + 0.25]) * [w, h, w, h]
+width = 320 * config.grid**2
+projection = Projection(np.zeros(width, np.float32), np.eye(width, 128, dtype=np.float32), "l2", 20.0)
+window_features(photo, boxes, projection, config, streams=2)
+print(time.perf_counter() - started, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+
+def fresh(h, w):
+    """Seconds and peak MB of a new process with empty caches, for 2000 windows of a photo of that size."""
+    with tempfile.TemporaryDirectory() as empty:
+        environment = {**os.environ, "TAG2BOX_CACHE": f"{empty}/cache", "NUMBA_CACHE_DIR": f"{empty}/numba"}
+        command = [sys.executable, "-c", FIRST, str(h), str(w)]
+        out = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    return [float(x) for x in out.split()]
+
+
+def first_feature():
+    return Line("first features, empty caches", fresh(375, 500)[0], 30.0, "s", "the bar", "2000 windows")
+
+
+def memory():
+    return Line("peak memory, 80 megapixels", fresh(8000, 10000)[1], 2048.0, "MB", "the bar", "2000 windows")
+
+
+def localise(images, windows, config):
+    projection = find_projection(images, windows, config, workers=2)
+    features = find_features(images, windows, projection, config, workers=2)
+    sizes = [Image.open(path).size for path in images.paths]
+    return corloc(features.X, images, windows, sizes)[0]
+
+
+if __name__ == "__main__":
+    names = [name for name in sys.argv[1:] if name != "--full"] or list(TABLE)
+    images, windows = scenes(400, 400, 300) if "--full" in sys.argv else scenes(40, 60, 150)
+    print(f"{len(images)} images, {len(windows.xyxy)} windows")
+    for name in names:
+        started = time.perf_counter()
+        degree, contrast = localise(images, windows, TABLE[name])
+        print(
+            f"{name}: degree {degree:.3f} contrast {contrast:.3f} {time.perf_counter() - started:.0f} s",
+            flush=True,
+        )

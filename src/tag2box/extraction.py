@@ -1,0 +1,140 @@
+"""Windows of one image through the network, the two ways of method.md 2.
+
+`warp` is R-CNN (Girshick et al. 2014): each window is cut out of the photo, warped and run from the start.
+`shared` runs the early layers once per photo, at a few sizes, and the late layers on each window's crop of
+the map, as Faster R-CNN does on ResNets (Ren et al. 2015). The cut must come early: behind it, a cell still
+sees little more than its own pixels. Pooling windows out of the last map is faster and wrong: there, every
+part of an object sees all of it.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from tag2box.backbone import Network
+from tag2box.crops import crop_map
+from tag2box.errors import InputError
+from tag2box.networks.inference import How, Part
+
+__all__ = ["Shared", "Warp", "padded"]
+
+Boxes = NDArray[np.float32]
+Photo = NDArray[np.uint8]  # (h, w, 3)
+
+# Windows per batch of the network, and per round of crops: what bounds the memory, whatever the image.
+BATCH = 32
+ROUND = 512
+# Photos are filled up to multiples of this: every stride of the networks divides it.
+CELL = 32
+
+
+def padded(boxes: Boxes, padding: float) -> Boxes:
+    """`boxes` with context: each side moved out by `padding` times the width or height."""
+    margin = padding * (boxes[:, 2:] - boxes[:, :2])
+    return np.concatenate([boxes[:, :2] - margin, boxes[:, 2:] + margin], axis=1).astype(np.float32)
+
+
+class Warp:
+    """Every window cut out, resized to `size` x `size` and run through the whole network."""
+
+    def __init__(self, network: Network, how: How, *, size: int, padding: float, grid: int) -> None:
+        self.size, self.padding = size, padding
+        self.net = Part(network, (BATCH, size, size), how, grid=grid)
+        self.width = self.net.channels * grid * grid
+
+    def __call__(self, photo: Photo, boxes: Boxes) -> NDArray[np.float32]:
+        """The vector of each window, (n, grid, grid, c)."""
+        boxes = padded(boxes, self.padding)
+        rounds = [
+            self.net(np.stack([self._crop(photo, box) for box in boxes[i : i + ROUND]]))
+            for i in range(0, len(boxes), ROUND)
+        ]
+        return np.concatenate(rounds)
+
+    def _crop(self, photo: Photo, box: Boxes) -> Photo:
+        """One window, anti-aliased; outside of the photo its border is repeated."""
+        (left, top), (right, bottom) = np.floor(box[:2]).astype(int), np.ceil(box[2:]).astype(int)
+        rows = np.clip(np.arange(top, bottom), 0, photo.shape[0] - 1)
+        columns = np.clip(np.arange(left, right), 0, photo.shape[1] - 1)
+        patch = Image.fromarray(photo[rows[:, None], columns])
+        inner = (box[0] - left, box[1] - top, box[2] - left, box[3] - top)
+        return np.asarray(patch.resize((self.size, self.size), Image.Resampling.BILINEAR, box=inner))
+
+
+class Shared:
+    """Early layers once per photo and level, late layers per window on a `crop` x `crop` piece of the map.
+
+    `levels`: the photo's long side, in pixels, at each level. A window is taken from the level at which its
+    crop comes nearest to one sample per cell: from there, its numbers are nearly those of `warp`.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        how: How,
+        *,
+        crop: int,
+        levels: tuple[int, ...],
+        padding: float,
+        grid: int,
+    ) -> None:
+        cut = network.cut
+        if cut is None:
+            raise InputError(
+                f'{network.path.name} names no cut: set cut in its TOML, or mode = "warp" for the windows'
+            )
+        self.crop, self.levels, self.padding = crop, np.array(sorted(levels, reverse=True)), padding
+        self.early = Part(network, (1, -1, -1), replace(how, streams=1), end=cut)
+        self.late = Part(network, (BATCH, crop, crop), how, start=cut, grid=grid)
+        self.width = self.late.channels * grid * grid
+        self.stride = CELL * 4 // self.early(np.zeros((1, CELL * 4, CELL * 4, 3), np.uint8)).shape[1]
+
+    def __call__(self, photo: Photo, boxes: Boxes) -> NDArray[np.float32]:
+        """The vector of each window, (n, grid, grid, c)."""
+        boxes = padded(boxes, self.padding)
+        level = self._level(photo, boxes)
+        out = None
+        for k in np.unique(level):
+            chosen = np.flatnonzero(level == k)
+            vectors = self._at_level(photo, boxes[chosen], self.levels[k])
+            out = np.empty((len(boxes), *vectors.shape[1:]), np.float32) if out is None else out
+            out[chosen] = vectors
+        assert out is not None
+        return out
+
+    def _level(self, photo: Photo, boxes: Boxes) -> NDArray[np.intp]:
+        """The level of each box at which its side (geometric mean) is nearest to the crop's, as a ratio."""
+        scales = self.levels / max(photo.shape[:2])
+        sides = np.sqrt(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))
+        ratio = sides[:, None] * scales / (self.crop * self.stride)  # (n, levels)
+        nearest: NDArray[np.intp] = np.abs(np.log(ratio)).argmin(axis=1)
+        return nearest
+
+    def _at_level(self, photo: Photo, boxes: Boxes, level: int) -> NDArray[np.float32]:
+        resized = _resized(photo, level)
+        scale = np.array(resized.shape[1::-1]) / np.array(photo.shape[1::-1])  # x, y
+        map_ = self.early(_filled_up(resized)[None])[0]
+        # Cell i looks at [i, i + 1) stride: the weights make up for SAME's uneven padding (a test says so).
+        cells = (boxes.reshape(-1, 2, 2) * (scale / self.stride)).reshape(-1, 4)
+        rounds = []
+        for i in range(0, len(cells), ROUND):
+            part = cells[i : i + ROUND].astype(np.float32)
+            crops = np.empty((len(part), self.crop, self.crop, map_.shape[2]), np.float32)
+            crop_map(map_, part, self.crop, 1, crops)
+            rounds.append(self.late(crops))
+        return np.concatenate(rounds)
+
+
+def _resized(photo: Photo, level: int) -> Photo:
+    """`photo` with its long side at `level` pixels."""
+    h, w = photo.shape[:2]
+    size = tuple(max(1, round(side * level / max(h, w))) for side in (w, h))
+    return np.asarray(Image.fromarray(photo).resize(size, Image.Resampling.BILINEAR))
+
+
+def _filled_up(photo: Photo) -> Photo:
+    """`photo` with its border repeated at the right and the bottom, up to multiples of `CELL`."""
+    h, w = photo.shape[:2]
+    return np.pad(photo, ((0, -h % CELL), (0, -w % CELL), (0, 0)), mode="edge")

@@ -1,0 +1,209 @@
+"""Windows through the network -> `Features`: one vector per window.
+
+    projection = find_projection(images, windows, config)
+    features = find_features(images, windows, projection, config, path="features.npy")
+    X = window_features(photo, boxes, projection, config)      # one new photo, the same code path
+
+An image's features depend on that image, the projection and the config alone: not on other images, the
+number of workers or how windows fall into batches. Memory is bounded for any image size: a photo is
+decoded and resized to at most the largest level, crops are made 512 at a time; with the network a worker
+stays below 1 GB. X itself is on disk where `path` is given.
+"""
+
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from numpy.typing import NDArray
+
+from tag2box.backbone import load_network
+from tag2box.boxes import as_boxes
+from tag2box.decoding import Source, read_small
+from tag2box.errors import InputError
+from tag2box.extraction import Shared, Warp
+from tag2box.images import ImageSet
+from tag2box.networks.inference import PRECISIONS, How
+from tag2box.projection import NORMS, Projection, fit_projection
+from tag2box.runtime.executor import map_ordered
+from tag2box.runtime.progress import Progress, silent
+from tag2box.windows import Windows
+
+__all__ = ["Features", "FeaturesConfig", "find_features", "find_projection", "window_features"]
+
+Floats = NDArray[np.float32]
+
+# Larger photos are shrunk to this long side before windows are warped out of them: a bound for memory.
+WARP_SIDE = 2048
+
+
+@dataclass(frozen=True)
+class FeaturesConfig:
+    """How windows become vectors. The defaults are the best of the table in docs/features.md."""
+
+    # A built-in network, or the path of an ONNX file with its TOML beside it.
+    network: str = "efficientnet-lite0"
+    # "shared" cuts windows out of an early map, "warp" out of the photo: as good, ten times slower.
+    mode: str = "shared"
+    # shared: the map to cut at; None is the network's own choice, for EfficientNet the last of stride 8.
+    cut: str | None = None
+    # shared: cells of the early map per window and direction; 16 of stride 8 are 128 px.
+    crop: int = 16
+    # shared: long sides of the photo, in pixels. Steps of sqrt 2: with steps of 2, CorLoc falls by 2 points.
+    levels: tuple[int, ...] = (724, 512, 362, 256, 181, 128)
+    # warp: pixels per window and direction.
+    size: int = 128
+    # Context on each side, as a share of the window.
+    padding: float = 0.15
+    # Averages over grid x grid parts of the window: 1 forgets the layout, more keep it.
+    grid: int = 2
+    # "auto" is bf16 where the processor has it, else f32.
+    precision: str = "auto"
+    # "auto" is a GPU where OpenVINO offers one, else the CPU.
+    device: str = "auto"
+    # PCA: None keeps the raw vectors. Whitening 0 is plain PCA, 0.5 whitens fully.
+    dimensions: int | None = 128
+    whitening: float = 0.25
+    # "l2": every vector has the length 20; "mean": the mean length is 20 (R-CNN, which the SVM's C assumes).
+    norm: str = "l2"
+    length: float = 20.0
+    # The sample for the projection: so many images, so many windows of each.
+    sample_images: int = 300
+    sample_windows: int = 64
+    seed: int = 0
+    dtype: str = "float16"
+
+    def __post_init__(self) -> None:
+        _one_of("mode", self.mode, ("shared", "warp"))
+        _one_of("precision", self.precision, PRECISIONS)
+        _one_of("norm", self.norm, NORMS)
+        _one_of("dtype", self.dtype, ("float16", "float32"))
+        for name in ("crop", "size", "grid", "sample_images", "sample_windows"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        if not self.levels or min(self.levels) < 32 or max(self.levels) > 4096:
+            raise InputError(f"levels must be sizes from 32 to 4096 pixels, but they are {self.levels}")
+        if self.padding <= -0.5 or self.length <= 0:
+            raise InputError("padding must be above -0.5 and length above 0")
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise InputError(f"{name} must be one of {', '.join(known)}, but it is {value!r}")
+
+
+@dataclass(frozen=True)
+class Features:
+    """X: (n, d), float16 or float32, one row per window, maybe on disk; offsets: (n_images + 1)."""
+
+    X: NDArray[np.floating]
+    offsets: NDArray[np.intp]
+
+
+def find_projection(
+    images: ImageSet,
+    windows: Windows,
+    config: FeaturesConfig,
+    *,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> Projection:
+    """PCA, whitening and length from a sample of windows of a sample of the images."""
+    rng = np.random.default_rng(config.seed)
+    chosen = np.sort(rng.permutation(len(images))[: config.sample_images])
+    jobs = []
+    for i in chosen:
+        boxes = windows[i]
+        rows = np.sort(rng.permutation(len(boxes))[: config.sample_windows])
+        jobs.append((images.paths[i], boxes[rows]))
+    vectors = map_ordered(
+        partial(_of_job, config, None), jobs, workers=workers, progress=progress, label="projection"
+    )
+    sample = np.concatenate(list(vectors))
+    if len(sample) == 0:
+        raise InputError("there is no window in the sampled images: nothing to fit the projection on")
+    return fit_projection(sample, config.dimensions, config.whitening, config.norm, config.length)
+
+
+def find_features(
+    images: ImageSet,
+    windows: Windows,
+    projection: Projection,
+    config: FeaturesConfig,
+    *,
+    path: str | Path | None = None,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> Features:
+    """The vectors of all windows, in their order; in the `.npy` file `path`, memory-mapped, where given."""
+    shape = (len(windows.xyxy), projection.A.shape[1])
+    dtype = np.dtype(config.dtype)
+    X = np.empty(shape, dtype) if path is None else open_memmap(Path(path), "w+", dtype, shape)
+    jobs = [(file, windows[i]) for i, file in enumerate(images.paths)]
+    blocks = map_ordered(
+        partial(_of_job, config, projection), jobs, workers=workers, progress=progress, label="features"
+    )
+    for start, block in zip(windows.offsets[:-1], blocks, strict=True):
+        X[start : start + len(block)] = block
+    if isinstance(X, np.memmap):
+        X.flush()
+    return Features(X, windows.offsets)
+
+
+def window_features(
+    source: Source,
+    boxes: Floats,
+    projection: Projection,
+    config: FeaturesConfig,
+    *,
+    flip: bool = False,
+    streams: int = 1,
+) -> NDArray[np.floating]:
+    """The vectors of `boxes` (n, 4) in one image, file or array, (n, d): the bits of `find_features`.
+
+    `flip`: of the image seen in a mirror; row i still belongs to box i. `streams`: threads to use.
+    """
+    return projection(_raw(source, boxes, config, flip=flip, streams=streams)).astype(config.dtype)
+
+
+def _of_job(
+    config: FeaturesConfig, projection: Projection | None, job: tuple[Path, Floats]
+) -> NDArray[np.floating]:
+    """The vectors of one image file: projected, or raw where there is no projection yet."""
+    path, boxes = job
+    return (
+        _raw(path, boxes, config) if projection is None else window_features(path, boxes, projection, config)
+    )
+
+
+def _raw(
+    source: Source, boxes: Floats, config: FeaturesConfig, *, flip: bool = False, streams: int = 1
+) -> Floats:
+    """Pooled vectors before the projection, (n, grid * grid * c)."""
+    boxes = as_boxes(boxes)
+    extract = _extractor(config, streams)
+    if len(boxes) == 0:
+        return np.empty((0, extract.width), np.float32)
+    side = max(config.levels) if config.mode == "shared" else WARP_SIDE
+    photo, full_size = read_small(source, side)
+    boxes = boxes * np.tile(np.array(photo.shape[1::-1]) / np.array(full_size), 2).astype(np.float32)
+    if flip:
+        right = np.float32(photo.shape[1])
+        photo = np.ascontiguousarray(photo[:, ::-1])
+        boxes = np.stack([right - boxes[:, 2], boxes[:, 1], right - boxes[:, 0], boxes[:, 3]], axis=1)
+    return extract(photo, boxes).reshape(len(boxes), -1)
+
+
+@lru_cache(maxsize=2)
+def _extractor(config: FeaturesConfig, streams: int) -> Shared | Warp:
+    """The compiled network; made once per process, since that takes some tenths of a second."""
+    network = load_network(config.network)
+    if config.cut is not None:
+        network = replace(network, cut=config.cut)
+    how = How(config.precision, streams, config.device)
+    if config.mode == "warp":
+        return Warp(network, how, size=config.size, padding=config.padding, grid=config.grid)
+    return Shared(
+        network, how, crop=config.crop, levels=config.levels, padding=config.padding, grid=config.grid
+    )

@@ -1,0 +1,89 @@
+"""`Projection`: PCA with partial whitening, then a common length. Fitted once, kept with the detector.
+
+Without it, a few strong directions (mostly texture and light) decide who is whose neighbour; with full
+whitening noise does. In between, each principal axis is divided by its variance to the power `whitening`.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from tag2box.errors import InputError
+
+__all__ = ["NORMS", "Projection", "fit_projection"]
+
+Floats = NDArray[np.float32]
+
+NORMS = ("l2", "mean", "none")
+# Rows per matrix product: every product has one shape, so a row's result does not depend on the others.
+BLOCK = 64
+# Above this width the covariance matrix is no longer formed (scikit-learn's randomised solver, seeded).
+WIDEST_COVARIANCE = 2048
+
+
+@dataclass(frozen=True)
+class Projection:
+    """x -> (x - mean) A, (D,) -> (d,), then scaled.
+
+    With `norm="l2"` each vector gets the length `length`; with "mean" all are scaled by one number, so that
+    the mean length over the sample is `length` (R-CNN's 20); with "none" nothing is done.
+    """
+
+    mean: Floats  # (D,)
+    A: Floats  # (D, d)
+    norm: str
+    length: float
+
+    def __call__(self, raw: Floats) -> Floats:
+        """Project `raw`, (n, D) -> (n, d)."""
+        out = np.empty((len(raw), self.A.shape[1]), np.float32)
+        block = np.zeros((BLOCK, len(self.mean)), np.float32)
+        with threadpool_limits(1, "blas"):
+            for start in range(0, len(raw), BLOCK):
+                part = raw[start : start + BLOCK]
+                np.subtract(part, self.mean, out=block[: len(part)])
+                out[start : start + BLOCK] = (block @ self.A)[: len(part)]
+        return _of_length(out, self.length) if self.norm == "l2" else out
+
+
+def fit_projection(
+    sample: Floats, dimensions: int | None, whitening: float, norm: str, length: float
+) -> Projection:
+    """The projection to the first `dimensions` principal axes of `sample` (n, D); None keeps the raw vectors.
+
+    `whitening`: each axis is divided by its variance to this power: 0 is plain PCA, 1/2 whitens fully.
+    """
+    D = sample.shape[1]
+    if dimensions is None:
+        mean, A = np.zeros(D, np.float32), np.eye(D, dtype=np.float32)
+    else:
+        mean, A = _axes(sample, dimensions, whitening)
+    if norm == "mean":
+        lengths = np.linalg.norm(Projection(mean, A, "none", 1.0)(sample), axis=1)
+        A = A * np.float32(length / lengths.mean())
+    return Projection(mean, A, norm, length)
+
+
+def _axes(sample: Floats, dimensions: int, whitening: float) -> tuple[Floats, Floats]:
+    from sklearn.decomposition import PCA
+
+    most = min(sample.shape)
+    if dimensions > most:
+        raise InputError(
+            f"{dimensions} dimensions cannot be found in {len(sample)} windows of {sample.shape[1]} numbers: "
+            f"set dimensions to {most} or less"
+        )
+    solver = "covariance_eigh" if sample.shape[1] <= WIDEST_COVARIANCE else "randomized"
+    with threadpool_limits(1, "blas"):
+        pca = PCA(dimensions, svd_solver=solver, random_state=0).fit(sample.astype(np.float64))
+    variance = np.maximum(pca.explained_variance_, np.finfo(np.float32).tiny)
+    A = pca.components_.T / variance**whitening
+    return pca.mean_.astype(np.float32), np.ascontiguousarray(A, np.float32)
+
+
+def _of_length(x: Floats, length: float) -> Floats:
+    """Each row of `x` scaled to `length`; rows of zeros stay."""
+    norms = np.linalg.norm(x, axis=1, keepdims=True)
+    return x * (np.float32(length) / np.where(norms > 0, norms, 1).astype(np.float32))

@@ -1,0 +1,184 @@
+"""Windows: where an object might be. Selective search, after Uijlings et al. 2013.
+
+"Selective search for object recognition", IJCV 104. Segment the image in several colour spaces and at several
+scales (`segmentation`), describe the regions (`regions`), group them bottom-up by several similarities
+(`grouping`), and take the bounding box of every region that ever lived.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.boxes import thin
+from tag2box.colour import blur, convert
+from tag2box.decoding import Source, read_small
+from tag2box.errors import InputError
+from tag2box.grouping import Terms, group
+from tag2box.images import ImageSet
+from tag2box.regions import describe, neighbours, pixel_bins
+from tag2box.runtime.executor import map_ordered
+from tag2box.runtime.progress import Progress, silent
+from tag2box.segmentation import segment, sort_edges
+
+__all__ = ["Windows", "WindowsConfig", "find_windows", "selective_search"]
+
+Boxes = NDArray[np.float32]
+
+# The long side of the image at work. Time grows with its square; 460 and 500 were no better on VOC.
+SIDE = 420
+SIGMA = 0.8  # Felzenszwalb and Huttenlocher's
+# Felzenszwalb's k and the least pixels of a region at SIDE. Smaller ones find smaller objects, larger ones
+# say more with few windows; these were best on VOC with as many windows as OpenCV returns.
+SCALES = (140.0, 280.0)
+MIN_PIXELS = 70
+# A window this near to one of better rank goes behind all others: the first n then say more.
+NEAR = 0.9
+
+
+def _terms(*names: str) -> tuple[Terms, ...]:
+    """Which of colour, texture, size and fill each named similarity adds up."""
+    return tuple(("c" in name, "t" in name, "s" in name, "f" in name) for name in names)
+
+
+# Grouping costs a tenth of segmenting: variety comes cheaper from similarities than from segmentations.
+SIMILARITIES = _terms("ctsf", "tsf", "csf", "ctf", "cts", "sf", "s", "f")
+
+
+@dataclass(frozen=True)
+class _Mode:
+    spaces: tuple[str, ...]
+    scales: tuple[float, ...]
+    similarities: tuple[Terms, ...]
+
+
+MODES = {
+    "single": _Mode(("hsv",), SCALES[:1], SIMILARITIES[:1]),
+    "fast": _Mode(("hsv", "lab"), SCALES, SIMILARITIES),
+    "quality": _Mode(("hsv", "lab", "rgi", "rgb", "hue"), (70.0, *SCALES), SIMILARITIES),
+}
+
+
+@dataclass(frozen=True)
+class WindowsConfig:
+    """Settings of `find_windows`: those of `selective_search`, and what is kept of its windows.
+
+    Of the first `n_search` windows near-duplicates go (IoU above `thin_iou`, see `tag2box.thin`), and of the
+    rest the first `max_windows` stay. docs/windows.md measures what that costs in recall.
+    """
+
+    mode: str = "fast"
+    min_size: float = 10
+    n_search: int = 2000
+    thin_iou: float = 0.8
+    max_windows: int = 300
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of many images: `windows[i]` are those of image i, (n_i, 4), best rank first.
+
+    xyxy: (n, 4) float32, in pixels of the upright image; offsets: (n_images + 1,) int64.
+    """
+
+    xyxy: Boxes
+    offsets: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if self.offsets[0] != 0 or self.offsets[-1] != len(self.xyxy) or (np.diff(self.offsets) < 0).any():
+            raise InputError(f"offsets must rise from 0 to the number of windows, {len(self.xyxy)}")
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, image: int) -> Boxes:
+        image = range(len(self))[image]
+        return self.xyxy[self.offsets[image] : self.offsets[image + 1]]
+
+
+def find_windows(
+    images: ImageSet,
+    config: WindowsConfig | None = None,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> Windows:
+    """The windows of every image. The number of `workers` (None: one per core) changes nothing but time."""
+    search = partial(_search, config=config or WindowsConfig())
+    search(np.zeros((2, 2, 3), np.uint8))  # compiles once, here, and refuses bad settings before any work
+    found = list(map_ordered(search, images.paths, workers=workers, progress=progress, label="windows"))
+    offsets = np.cumsum([0, *map(len, found)], dtype=np.int64)
+    return Windows(np.concatenate([np.empty((0, 4), np.float32), *found]), offsets)
+
+
+def selective_search(
+    image: Source, mode: str = "fast", min_size: float = 10, max_windows: int = 2000, seed: int = 0
+) -> Boxes:
+    """Windows that may hold an object: (n, 4) float32 xyxy in pixels of `image`, best rank first.
+
+    image: a file, an array or a Pillow image, as `tag2box.decoding.read_image` takes them. Files that
+        carry an EXIF orientation are turned upright first.
+    mode: "single" is one hierarchy, "fast" 32 of them, "quality" 120.
+    min_size: the least width and height of a window, in pixels of `image`.
+    max_windows: at most that many windows, the best by rank.
+    seed: of the random part of the rank.
+
+    The whole image comes first, whatever its size. Then, as in the paper, windows are ranked by their
+    position in the hierarchy (1 at its top) times a random number; exact duplicates are out. Near-duplicates
+    of a window of better rank come last. Equal arguments give equal bytes.
+
+    Images are worked on with a long side of at most 420 pixels: beyond decoding, memory stays below 100 MB.
+    """
+    if mode not in MODES:
+        raise InputError(f"mode must be one of {', '.join(MODES)}, but it is {mode!r}")
+    if max_windows < 1:
+        raise InputError(f"max_windows must be at least 1, but it is {max_windows}")
+    if not min_size >= 0:
+        raise InputError(f"min_size must be 0 or more pixels, but it is {min_size}")
+    rgb, (width, height) = read_small(image, SIDE)
+    h, w, _ = rgb.shape
+    boxes, position = _hierarchies(rgb, MODES[mode])
+    rank = position * np.random.default_rng(seed).random(len(position))
+    rank[(boxes == (0, 0, w, h)).all(axis=1)] = 0
+    boxes = _distinct(boxes[np.argsort(rank, kind="stable")])
+    whole = np.array((width, height, width, height))
+    xyxy = (boxes * (whole / (w, h, w, h))).astype(np.float32)
+    large = np.flatnonzero((xyxy[1:, 2:] - xyxy[1:, :2] >= min_size).all(axis=1)) + 1
+    return _near_last(xyxy[np.append(0, large)])[:max_windows]
+
+
+def _search(image: Source, config: WindowsConfig) -> Boxes:
+    found = selective_search(image, config.mode, config.min_size, config.n_search, config.seed)
+    return found[thin(found, config.thin_iou)][: config.max_windows]
+
+
+def _hierarchies(rgb: NDArray[np.uint8], mode: _Mode) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Boxes (n, 4) of all regions of all hierarchies, and the position of each in its own, 1 at the top."""
+    h, w, _ = rgb.shape
+    boxes, position = [], []
+    smooth = blur(rgb, SIGMA)
+    for space in mode.spaces:
+        colours = convert(smooth, space)
+        edges = sort_edges(colours)
+        bins = pixel_bins(colours)
+        for k in mode.scales:
+            labels, n = segment(*edges, h, w, k, MIN_PIXELS)
+            size, box, histogram = describe(labels, n, bins)
+            pairs = neighbours(labels, n)
+            for terms in mode.similarities:
+                group(size, box, histogram, pairs, terms)
+                boxes.append(box.copy())
+                position.append(np.arange(2 * n - 1, 0, -1))
+    return np.concatenate(boxes), np.concatenate(position)
+
+
+def _distinct(boxes: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Exact duplicates out; the first of each stays in its place."""
+    key = boxes.astype(np.int64) @ (1 << np.array((48, 32, 16, 0)))
+    return boxes[np.sort(np.unique(key, return_index=True)[1])]
+
+
+def _near_last(xyxy: Boxes) -> Boxes:
+    first = thin(xyxy, NEAR)
+    return np.concatenate([xyxy[first], np.delete(xyxy, first, axis=0)])

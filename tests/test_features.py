@@ -1,0 +1,212 @@
+"""Features: crops against a slow oracle, shared against warp, and independence of everything around."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tag2box.backbone import load_network
+from tag2box.crops import crop_map
+from tag2box.errors import InputError
+from tag2box.extraction import Shared, Warp
+from tag2box.features import FeaturesConfig, find_features, find_projection, window_features
+from tag2box.images import ImageSet
+from tag2box.networks.inference import How, Part
+from tag2box.projection import fit_projection
+from tag2box.windows import Windows
+
+SMALL = FeaturesConfig(levels=(64, 128), crop=8, dimensions=16, size=64)
+F32 = How("f32")
+PLAIN = {"padding": 0.0, "grid": 1}
+
+
+def random_boxes(rng, n, w, h):
+    corner = rng.uniform(0, 0.6, (n, 2)) * (w, h)
+    return np.hstack([corner, corner + rng.uniform(0.1, 0.4, (n, 2)) * (w, h)]).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    """Five photos of several shapes with 20 random windows each; the fourth has none."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("photos")
+    boxes, paths = [], []
+    for i, (w, h) in enumerate([(120, 80), (60, 140), (100, 100), (90, 70), (300, 20)]):
+        coarse = rng.integers(0, 256, (h // 10 + 1, w // 10 + 1, 3)).astype(np.uint8)
+        paths.append(folder / f"{i}.png")
+        Image.fromarray(coarse).resize((w, h)).save(paths[-1])
+        boxes.append(random_boxes(rng, 0 if i == 3 else 20, w, h))
+    images = ImageSet(tuple("abcde"), tuple(paths), np.ones((5, 1), np.int8), ("thing",))
+    return images, bag(boxes)
+
+
+def bag(boxes):
+    offsets = np.cumsum([0] + [len(b) for b in boxes])
+    return Windows(np.concatenate(boxes), offsets)
+
+
+@pytest.fixture(scope="module")
+def projection(scene):
+    return find_projection(*scene, SMALL)
+
+
+def slow_crop(source, box, size, samples):
+    """Bilinear samples one by one, from a map whose border is repeated without end."""
+    h, w, c = source.shape
+    out = np.zeros((size, size, c))
+    for i in range(size * samples):
+        for j in range(size * samples):
+            y = box[1] + (i + 0.5) / (size * samples) * (box[3] - box[1]) - 0.5
+            x = box[0] + (j + 0.5) / (size * samples) * (box[2] - box[0]) - 0.5
+            for row, column in ((0, 0), (0, 1), (1, 0), (1, 1)):
+                top, left = int(np.floor(y)) + row, int(np.floor(x)) + column
+                weight = (1 - abs(y - top)) * (1 - abs(x - left))
+                out[i // samples, j // samples] += (
+                    weight * source[np.clip(top, 0, h - 1), np.clip(left, 0, w - 1)]
+                )
+    return out / samples**2
+
+
+@pytest.mark.parametrize("shape", [(9, 7, 5), (1, 4, 2), (5, 1, 3)])
+@pytest.mark.parametrize("samples", [1, 2])
+def test_crops_equal_the_slow_ones(shape, samples):
+    rng = np.random.default_rng(0)
+    source = rng.normal(size=shape).astype(np.float32)
+    boxes = random_boxes(rng, 20, 12, 14) - 3  # some reach over the border
+    out = np.empty((20, 4, 4, shape[2]), np.float32)
+    crop_map(source, boxes, 4, samples, out)
+    expected = [slow_crop(source, box, 4, samples) for box in boxes]
+    np.testing.assert_allclose(out, expected, atol=1e-5)
+
+
+def test_a_crop_on_the_cells_is_the_cells():
+    source = np.random.default_rng(0).normal(size=(8, 9, 3)).astype(np.float32)
+    out = np.empty((1, 4, 4, 3), np.float32)
+    crop_map(source, np.array([[2, 3, 6, 7]], np.float32), 4, 1, out)
+    np.testing.assert_array_equal(out[0], source[3:7, 2:6])
+
+
+def test_shared_is_warp_where_nothing_is_resampled():
+    """The whole photo, at its own size, with cells taken as they are."""
+    network = load_network("efficientnet-lite0")
+    photo = np.random.default_rng(0).integers(0, 256, (128, 128, 3)).astype(np.uint8)
+    box = np.array([[0, 0, 128, 128]], np.float32)
+    shared = Shared(network, F32, crop=16, levels=(128, 512), **PLAIN)
+    warp = Warp(network, F32, size=128, **PLAIN)
+    assert shared.stride == 8
+    np.testing.assert_allclose(shared(photo, box), warp(photo, box), rtol=1e-4, atol=1e-4)
+
+
+def test_cells_look_where_they_stand():
+    """Single changed pixels move the map around their own place: cell i covers [i, i + 1) stride."""
+    network = load_network("efficientnet-lite0")
+    early = Part(network, (1, 128, 128), F32, end=network.cut)
+    rng = np.random.default_rng(0)
+    photo = np.full((1, 128, 128, 3), 127, np.uint8)
+    base, off = early(photo), []
+    for x, y in rng.integers(40, 88, (40, 2)):
+        changed = photo.copy()
+        changed[0, y, x] = 255
+        response = np.square(early(changed) - base)[0].sum(2)
+        rows, columns = np.indices(response.shape)
+        centre = np.array([(response * columns).sum(), (response * rows).sum()]) / response.sum()
+        off.append((x + 0.5, y + 0.5) - (centre + 0.5) * 8)
+    np.testing.assert_allclose(np.mean(off, axis=0), 0, atol=1.0)
+
+
+def test_shared_is_close_to_warp_on_a_photo():
+    data = pytest.importorskip("skimage.data")
+    network, photo = load_network("efficientnet-lite0"), data.chelsea()
+    boxes = random_boxes(np.random.default_rng(0), 40, photo.shape[1], photo.shape[0])
+    shared = Shared(network, F32, crop=14, levels=(1024, 512, 256, 128), **PLAIN)(photo, boxes).reshape(
+        40, -1
+    )
+    warp = Warp(network, F32, size=112, **PLAIN)(photo, boxes).reshape(40, -1)
+    own = cosine(shared, warp)
+    other = cosine(shared, np.roll(warp, 1, axis=0))
+    assert own.mean() > 0.75
+    assert own.mean() > other.mean() + 0.2
+
+
+def cosine(a, b):
+    return (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
+
+
+def test_reduced_precision_keeps_the_direction():
+    data = pytest.importorskip("skimage.data")
+    network, photo = load_network("efficientnet-lite0"), data.chelsea()
+    boxes = random_boxes(np.random.default_rng(0), 40, photo.shape[1], photo.shape[0])
+    f32, auto = (
+        Shared(network, How(p), crop=14, levels=(512, 256), **PLAIN)(photo, boxes).reshape(40, -1)
+        for p in ("f32", "auto")
+    )
+    assert cosine(f32, auto).mean() > 0.99
+
+
+@pytest.mark.parametrize("mode", ["shared", "warp"])
+def test_features_depend_on_their_image_alone(scene, projection, tmp_path, mode):
+    images, windows = scene
+    config = replace(SMALL, mode=mode)
+    features = find_features(images, windows, projection, config, path=tmp_path / "X.npy", workers=2)
+    assert isinstance(features.X, np.memmap)
+    assert features.X.dtype == np.float16
+    np.testing.assert_array_equal(features.offsets, windows.offsets)
+    np.testing.assert_array_equal(np.load(tmp_path / "X.npy"), features.X)
+    for i in (4, 1, 3):
+        rows = slice(windows.offsets[i], windows.offsets[i + 1])
+        photo = np.asarray(Image.open(images.paths[i]))
+        alone = window_features(photo, windows.xyxy[rows], projection, config, streams=2)
+        np.testing.assert_array_equal(alone, features.X[rows])
+        if len(alone):
+            some = window_features(photo, windows.xyxy[rows][5:8], projection, config)
+            np.testing.assert_array_equal(some, alone[5:8])
+
+
+def test_flip_is_the_photo_in_a_mirror(scene, projection):
+    images, windows = scene
+    photo, boxes = np.asarray(Image.open(images.paths[0])), windows.xyxy[:20]
+    mirrored = boxes.copy()
+    mirrored[:, [0, 2]] = photo.shape[1] - boxes[:, [2, 0]]
+    expected = window_features(photo[:, ::-1].copy(), mirrored, projection, SMALL)
+    found = window_features(photo, boxes, projection, SMALL, flip=True)
+    np.testing.assert_array_equal(found, expected)
+    assert not np.array_equal(found, window_features(photo, boxes, projection, SMALL))
+
+
+@pytest.mark.parametrize(("h", "w"), [(1, 1), (2, 3000), (1500, 7)])
+@pytest.mark.parametrize("mode", ["shared", "warp"])
+def test_any_shape_of_photo_has_features(projection, h, w, mode):
+    photo = np.random.default_rng(0).integers(0, 256, (h, w, 3)).astype(np.uint8)
+    X = window_features(photo, np.array([[0, 0, w, h]]), projection, replace(SMALL, mode=mode))
+    assert X.shape == (1, 16)
+    assert np.isfinite(X).all()
+
+
+def test_projection_laws():
+    rng = np.random.default_rng(0)
+    sample = (rng.normal(size=(400, 12)) @ rng.normal(size=(12, 12)) + 3).astype(np.float32)
+    white = fit_projection(sample, 12, 0.5, "none", 1.0)(sample)
+    np.testing.assert_allclose(np.cov(white.T), np.eye(12), atol=1e-3)
+    plain = fit_projection(sample, 12, 0.0, "none", 1.0)(sample)  # a rotation: distances stay
+    np.testing.assert_allclose(
+        np.linalg.norm(plain[1:] - plain[:-1], axis=1),
+        np.linalg.norm(sample[1:] - sample[:-1], axis=1),
+        rtol=1e-4,
+    )
+    half = fit_projection(sample, 4, 0.25, "none", 1.0)(sample)  # variance^(1/2) is left on each axis
+    np.testing.assert_allclose(half.var(0, ddof=1) ** 2, plain.var(0, ddof=1)[:4], rtol=1e-3)
+    unit = fit_projection(sample, 4, 0.25, "l2", 20.0)
+    np.testing.assert_allclose(np.linalg.norm(unit(sample), axis=1), 20, rtol=1e-5)
+    mean = fit_projection(sample, None, 0.25, "mean", 20.0)
+    np.testing.assert_allclose(np.linalg.norm(mean(sample), axis=1).mean(), 20, rtol=1e-5)
+    np.testing.assert_allclose(mean(sample) / sample, (mean(sample) / sample)[0, 0], rtol=1e-5)
+    np.testing.assert_array_equal(unit(sample[7:9]), unit(sample)[7:9])
+
+
+def test_wrong_settings_are_refused(scene):
+    for wrong in ({"mode": "fast"}, {"grid": 0}, {"levels": ()}, {"norm": "l1"}, {"padding": -0.6}):
+        with pytest.raises(InputError, match=next(iter(wrong))):
+            FeaturesConfig(**wrong)
+    with pytest.raises(InputError, match="set dimensions to"):
+        find_projection(*scene, replace(SMALL, dimensions=5000))
