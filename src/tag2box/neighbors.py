@@ -1,0 +1,185 @@
+"""Nearest windows, image by image: for each query window its nearest window (L2) in every image, and of
+those the k nearest. Exact, at the speed of 8-bit arithmetic.
+
+1. Scan: every image gets a lower bound on its distance, from bytes of the first rotated dimensions.
+2. The k images with the lowest bounds are measured; their largest distance is a limit.
+3. Every other image whose bound lies within the limit is measured too. No other can be among the k.
+
+To measure a pair: score all windows of the image by bytes, then measure in floats those that the error of
+the bytes leaves in question. `neighbors_index.py` has the bounds, `int8.py` the arithmetic.
+"""
+
+from collections import deque
+from collections.abc import Container, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tag2box.errors import InputError
+from tag2box.int8 import LANES
+from tag2box.neighbors_index import Index, build_index
+from tag2box.neighbors_kernels import by_image, candidates, nearest, pack, refine, scan
+from tag2box.runtime.executor import n_workers
+from tag2box.runtime.progress import Progress, silent
+
+__all__ = ["Neighbors", "group_neighbors", "neighbor_blocks"]
+
+Floats = NDArray[np.floating[Any]]
+
+BLOCK = 4096  # queries: enough for whole tiles when an image is near to only a few in a hundred of them
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """For each query its k nearest images, nearest first: (n_queries, k) each.
+
+    image: index of the image; window: its window nearest to the query, as a row of X; distance: L2, float32.
+    queries: (n_queries,) rows of X; own: (n_queries,) the image each query lies in.
+    """
+
+    image: NDArray[np.int32]
+    window: NDArray[np.int32]
+    distance: NDArray[np.float32]
+    queries: NDArray[np.int64] | None = None
+    own: NDArray[np.int32] | None = None
+
+
+def group_neighbors(
+    X: Floats,
+    offsets: ArrayLike,
+    queries: ArrayLike,
+    k: int,
+    *,
+    block: int = BLOCK,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> Neighbors:
+    """The k images nearest to each query, and the nearest window in each. Exact.
+
+    X: (n, d) float32 or float16, in memory or mapped; offsets: (n_images + 1,) where each image's rows start;
+    queries: rows of X, or a bool mask over them. A query's own image is among them, by itself at distance 0.
+    Distances are float64 sums of squared differences, rounded to float32; ties go to the smaller image, then
+    the smaller window. So the answer depends neither on `block` nor on `workers` (threads).
+
+    Memory beside X and the answer: d + 24 bytes a window, and 8 * block * (n_images + 3 k) bytes a worker.
+    """
+    parts = list(neighbor_blocks(X, offsets, queries, k, block=block, workers=workers, progress=progress))
+    fields = ("image", "window", "distance", "queries", "own")
+    return Neighbors(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
+
+
+def neighbor_blocks(
+    X: Floats,
+    offsets: ArrayLike,
+    queries: ArrayLike,
+    k: int,
+    *,
+    block: int = BLOCK,
+    workers: int | None = None,
+    progress: Progress = silent,
+    skip: Container[int] = (),
+) -> Iterator[Neighbors]:
+    """`group_neighbors` block by block, in order: queries [b * block : (b + 1) * block] for b not in `skip`.
+
+    Each is a pure function of (X, offsets, its queries, k): who stores them can go on where a run stopped.
+    """
+    bounds, rows = _checked(X, offsets, queries, k)
+    if block < 1:
+        raise InputError(f"block must be at least 1, but it is {block}")
+    own = (np.searchsorted(bounds, rows, side="right") - 1).astype(np.int32)
+    search = _Search(X, bounds, build_index(X, bounds, X.shape[1]), k)
+    blocks = [slice(i, i + block) for b, i in enumerate(range(0, len(rows), block)) if b not in skip]
+    progress("neighbours", 0, len(blocks))
+    with ThreadPoolExecutor(n_workers(workers)) as threads:
+        waiting: deque[Future[Neighbors]] = deque()
+        done = 0
+        for part in blocks:
+            waiting.append(threads.submit(search, rows[part], own[part]))
+            if len(waiting) > n_workers(workers):
+                yield waiting.popleft().result()
+                progress("neighbours", done := done + 1, len(blocks))
+        while waiting:
+            yield waiting.popleft().result()
+            progress("neighbours", done := done + 1, len(blocks))
+
+
+@dataclass(frozen=True)
+class _Search:
+    X: Floats
+    offsets: NDArray[np.int64]
+    index: Index
+    k: int
+
+    def __call__(self, rows: NDArray[np.int64], own: NDArray[np.int32]) -> Neighbors:
+        n, index = len(rows), self.index
+        padded = index.start[own] + rows - self.offsets[own]
+        lower = self._scan(padded)  # (n, n_images)
+        near = np.partition(lower, self.k - 1, axis=1)[:, self.k - 1]
+        everything = np.full(n, np.inf, np.float32)
+        at, pairs = self._measure(rows, padded, candidates(lower, -everything, near), everything)
+        limit = np.array([np.partition(pairs[2][a:z], self.k - 1)[self.k - 1] for a, z in pairwise(at)])
+        limit = (limit.astype(np.float64) ** 2 * (1 + 1e-6)).astype(np.float32)
+        at_more, more = self._measure(rows, padded, candidates(lower, near, limit), limit)
+        out = np.empty((n, self.k), np.int32), np.empty((n, self.k), np.int32), np.empty((n, self.k), np.float32)
+        nearest(self.k, at, pairs, at_more, more, *out)
+        return Neighbors(*out, rows, own)
+
+    def _scan(self, padded: NDArray[np.int64]) -> NDArray[np.float32]:
+        index, blocks = self.index, -(-len(padded) // LANES)
+        Q = np.empty((blocks, index.slots + index.groups0, LANES), np.int32)
+        for b in range(blocks):
+            pack(index.W, padded[b * LANES : (b + 1) * LANES], index.slots, 0, Q[b])
+        norms = np.zeros((3, blocks * LANES), np.float32)
+        norms[:, : len(padded)] = index.norm[padded], index.norm0[padded], index.error0[padded]
+        lower = np.empty((len(index.start) - 1, blocks * LANES), np.float32)
+        scan(index.W, index.start, index.head_bias, Q, index.unit0, *norms, index.worst, lower)
+        return np.ascontiguousarray(lower[:, : len(padded)].T)
+
+    def _measure(self, rows: NDArray[np.int64], padded: NDArray[np.int64], wanted: Any, limit: Any) -> Any:
+        at, image = wanted
+        index = self.index
+        pairs = image, np.empty(len(image), np.int32), np.empty(len(image), np.float32)
+        layout = (index.slots, index.groups0, index.groups1, index.shift)
+        refine(
+            self.X,
+            self.offsets,
+            index.W,
+            index.start,
+            index.bias,
+            layout,
+            index.unit,
+            index.norm[padded],
+            index.error[padded],
+            index.worst,
+            rows,
+            padded,
+            *by_image(at, image, len(self.offsets) - 1),
+            limit,
+            pairs[2],
+            pairs[1],
+        )
+        return at, pairs
+
+
+def _checked(
+    X: Floats, offsets: ArrayLike, queries: ArrayLike, k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    if X.ndim != 2 or X.dtype not in (np.float16, np.float32, np.float64):
+        raise InputError(f"X must be an (n, d) array of floats, but it is {X.dtype} of shape {X.shape}")
+    bounds = np.asarray(offsets, dtype=np.int64)
+    if bounds.ndim != 1 or len(bounds) < 2 or bounds[0] != 0 or bounds[-1] != len(X) or (np.diff(bounds) < 0).any():
+        raise InputError(f"offsets must rise from 0 to the {len(X)} rows of X, one more than there are images")
+    rows = np.asarray(queries)
+    if rows.dtype == np.bool_ and rows.shape == (len(X),):
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or (rows.size and not np.issubdtype(rows.dtype, np.integer)):
+        raise InputError("queries must be indices of rows of X, or a bool mask over them")
+    if rows.size and not 0 <= rows.min() <= rows.max() < len(X):
+        raise InputError(f"queries must lie between 0 and {len(X) - 1}, the rows of X")
+    if not 1 <= k <= (images := int(np.count_nonzero(np.diff(bounds)))):
+        raise InputError(f"k must lie between 1 and the {images} images that have windows, but it is {k}")
+    return bounds, rows.astype(np.int64)
