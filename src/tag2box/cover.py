@@ -90,11 +90,13 @@ class Cover:
 
 
 def as_mask(images: ArrayLike, n_images: int, name: str) -> NDArray[np.bool_]:
-    """A bool mask over all images out of one, or out of image indices."""
+    """A bool mask over the images, from such a mask or from indices of images."""
     given = np.asarray(images)
     if given.dtype == np.bool_:
         if given.ndim != 1 or len(given) < n_images:
-            raise InputError(f"{name} as a mask needs one entry per image: {given.shape} for {n_images} images")
+            raise InputError(
+                f"{name} as a mask needs one entry per image: {given.shape} for {n_images} images"
+            )
         return given
     if given.size and (not np.issubdtype(given.dtype, np.integer) or given.min() < 0):
         raise InputError(f"{name} must be a bool mask over the images, or indices of images")
@@ -146,8 +148,8 @@ def greedy_cover(
 
     `t`: boxes that count in an image, `None` for all of them. `g`: identity, sqrt, log1p, or any concave
     nondecreasing function of an array with g(0) = 0. `method`: "marginal" is the paper's greedy; "score" is
-    the authors' release, which takes windows by their share of positives among the k, never counts a full
-    image again, and here also stops where windows run out. Ties: smaller total distance, then smaller index.
+    the authors' release, which takes windows by their share of positives among the k and leaves out images
+    that are full; unlike it, this one stops where windows run out. Ties: smaller total distance, then smaller index.
 
     Gains are counted in units of 2^-30 of the first step of g, so that equal sums are equal. Memory: about
     30 bytes a window beside the graph.
@@ -174,12 +176,10 @@ def greedy_cover(
 def _cover(graph: CoverGraph, trace: Trace, unit: float, F_V: int, target: float, method: str) -> Cover:
     selected, gains, ends, covered = trace
     before = np.cumsum(gains) - gains
-    at_least = 0
-    if len(gains) and method == "marginal":
-        # F(S_i ∪ S*) ≥ target and no window gains more than the greedy pick: |S*| ≥ (target - F(S_i)) / gain.
-        at_least = int(np.ceil(((target - before) / gains).max() - 1e-9))
-    elif len(gains):
-        at_least = int(np.ceil(target / (graph.degree.max() * gains[0] / graph.degree[selected[0]]) - 1e-9))
+    # F(S_i ∪ S*) ≥ target, and no window gains more than the greedy pick: |S*| ≥ (target - F(S_i)) / gain_i.
+    # Picks by score are greedy only in the first one.
+    greedy = slice(None) if method == "marginal" else slice(1)
+    at_least = int(np.ceil(((target - before) / gains)[greedy].max(initial=0) - 1e-9))
     return Cover(
         selected=graph.V[selected],
         gains=gains * unit,
@@ -189,17 +189,18 @@ def _cover(graph: CoverGraph, trace: Trace, unit: float, F_V: int, target: float
         F_S=float(gains.sum() * unit),
         F_V=float(F_V * unit),
         at_least=at_least,
-        message=_message(graph, int(gains.sum()), target),
+        message=_message(graph),
     )
 
 
-def _message(graph: CoverGraph, reached: int, target: float) -> str:
+def _message(graph: CoverGraph) -> str:
     if len(graph.box) == 0:
         return (
-            f"nothing to cover: none of {len(graph.V)} windows has a neighbour in the {graph.n_positive} "
-            f"positive images among its {graph.k} nearest"
+            f"nothing to cover: none of the {len(graph.V)} windows has one of the {graph.n_positive} positive "
+            f"images among its {graph.k} nearest"
         )
-    return "" if reached >= target else f"stopped at {reached / target:.0%} of the goal: windows ran out"
+    missed = graph.n_positive - len(np.unique(graph.image))
+    return f"{missed} of {graph.n_positive} positive images are near to no window" if missed else ""
 
 
 def coverage(graph: CoverGraph, windows: ArrayLike, t: int | None = 1, g: Concave = "identity") -> float:
@@ -225,9 +226,9 @@ def _steps(t: int | None, g: Concave, most: int) -> tuple[Ints, float]:
         return np.ones(t, np.uint8), 1.0
     function = G[g] if isinstance(g, str) else g
     value = np.asarray(function(np.arange(t + 1, dtype=np.float64)), dtype=np.float64)
-    step = np.diff(value)
-    if value.shape != (t + 1,) or not np.isfinite(value).all() or value[0] != 0 or step[0] <= 0:
+    if value.shape != (t + 1,) or not np.isfinite(value).all() or value[0] != 0 or value[1] <= 0:
         raise InputError("g must map an array of counts to finite numbers, with g(0) = 0 and g(1) > 0")
+    step = np.diff(value)
     slack = 1e-12 * step[0]
     if (step < -slack).any() or (np.diff(step) > slack).any():
         raise InputError("g must be nondecreasing and concave, or greedy promises nothing")

@@ -17,7 +17,16 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-__all__ = ["LANES", "ROWS", "has_vnni", "make_max_tile", "make_score_tile", "max_tile", "plain_dot4", "score_tile"]
+__all__ = [
+    "LANES",
+    "ROWS",
+    "has_vnni",
+    "make_max_tile",
+    "make_score_tile",
+    "max_tile",
+    "plain_dot4",
+    "score_tile",
+]
 
 VECTORS = 4
 LANES = 16 * VECTORS
@@ -143,7 +152,7 @@ def make_max_tile(dot4: Dot4) -> Any:
 
     @intrinsic
     def tile(_context: Any, _q: Any, _w: Any, _stride: Any, _bias: Any, _best: Any, _groups: Any) -> Any:
-        signature = types.void(types.intp, types.intp, types.intp, types.intp, types.intp, types.intp)
+        signature = types.void(*[types.intp] * 6)
 
         def codegen(context: Any, b: ir.IRBuilder, _signature: Any, arguments: Sequence[Any]) -> Any:
             q, w, stride, bias, best, groups = arguments
@@ -158,34 +167,21 @@ def make_max_tile(dot4: Dot4) -> Any:
 
 
 def make_score_tile(dot4: Dot4) -> Any:
-    """An intrinsic: scores (ROWS, LANES) and their maximum, with a head of coarser unit than the tail.
+    """An intrinsic: as `make_max_tile`, and the scores themselves are written to scores (ROWS, LANES).
 
-    score = bias + (product over g0 groups << shift) + product over the next g1 groups. Its arguments:
-    (q, w, bytes from window to window, bias, scores, best, g0, g1, shift).
+    Its arguments: (q, w, bytes from window to window, bias, scores, best, groups).
     """
 
     @intrinsic
     def tile(
-        _c: Any, _q: Any, _w: Any, _stride: Any, _bias: Any, _scores: Any, _best: Any, _g0: Any, _g1: Any, _s: Any
+        _c: Any, _q: Any, _w: Any, _stride: Any, _bias: Any, _scores: Any, _best: Any, _groups: Any
     ) -> Any:
-        address, count = types.intp, types.intp
-        signature = types.void(
-            address, address, count, address, address, address, count, count, types.int32
-        )
+        signature = types.void(*[types.intp] * 7)
 
         def codegen(context: Any, b: ir.IRBuilder, _signature: Any, arguments: Sequence[Any]) -> Any:
-            q, w, stride, bias, scores, best, g0, g1, shift = arguments
-            q, out = _bytes_at(b, q), _bytes_at(b, scores)
-            rows = _rows(b, _bytes_at(b, w), stride)
-            zero = ir.Constant(WORDS, [0] * 16)
-            totals = _accumulate(b, dot4, q, rows, g0, [zero] * (ROWS * VECTORS))
-            by = _splat(b, shift)
-            totals = [b.shl(total, by) for total in totals]
-            tail_q = b.gep(q, [b.mul(g0, I64(4 * LANES))])
-            tail_rows = [b.gep(row, [b.mul(g0, I64(4))]) for row in rows]
-            totals = _accumulate(b, dot4, tail_q, tail_rows, g1, totals)
-            biases = _biases(b, _bytes_at(b, bias))
-            totals = [b.add(total, bias) for total, bias in zip(totals, biases, strict=True)]
+            q, w, stride, bias, scores, best, groups = arguments
+            rows, out = _rows(b, _bytes_at(b, w), stride), _bytes_at(b, scores)
+            totals = _accumulate(b, dot4, _bytes_at(b, q), rows, groups, _biases(b, _bytes_at(b, bias)))
             for at, total in enumerate(totals):
                 b.store(total, _at(b, out, 64 * at, WORDS), align=4)
             _keep_max(b, _bytes_at(b, best), totals)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tag2box.distance import as_rows
 from tag2box.errors import InputError
 from tag2box.int8 import LANES
 from tag2box.neighbors_index import Index, build_index
@@ -67,9 +68,12 @@ def group_neighbors(
 
     Memory beside X and the answer: d + 24 bytes a window, and 8 * block * (n_images + 3 k) bytes a worker.
     """
-    parts = list(neighbor_blocks(X, offsets, queries, k, block=block, workers=workers, progress=progress))
-    fields = ("image", "window", "distance", "queries", "own")
-    return Neighbors(*(np.concatenate([getattr(part, name) for part in parts]) for name in fields))
+    blocks = neighbor_blocks(X, offsets, queries, k, block=block, workers=workers, progress=progress)
+    none = np.empty((0, max(k, 0)), np.int32)
+    parts = [Neighbors(none, none, none.astype(np.float32), np.empty(0, np.int64), np.empty(0, np.int32))]
+    parts += blocks
+    names = ("image", "window", "distance", "queries", "own")
+    return Neighbors(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
 def neighbor_blocks(
@@ -91,7 +95,7 @@ def neighbor_blocks(
     if block < 1:
         raise InputError(f"block must be at least 1, but it is {block}")
     own = (np.searchsorted(bounds, rows, side="right") - 1).astype(np.int32)
-    search = _Search(X, bounds, build_index(X, bounds, X.shape[1]), k)
+    search = _Search(X, bounds, build_index(X, bounds), k)
     blocks = [slice(i, i + block) for b, i in enumerate(range(0, len(rows), block)) if b not in skip]
     progress("neighbours", 0, len(blocks))
     with ThreadPoolExecutor(n_workers(workers)) as threads:
@@ -119,50 +123,46 @@ class _Search:
         padded = index.start[own] + rows - self.offsets[own]
         lower = self._scan(padded)  # (n, n_images)
         near = np.partition(lower, self.k - 1, axis=1)[:, self.k - 1]
-        everything = np.full(n, np.inf, np.float32)
-        at, pairs = self._measure(rows, padded, candidates(lower, -everything, near), everything)
+        anything = np.full(n, np.inf, np.float32)
+        at, image = candidates(lower, -anything, near)
+        pairs = self._measure(rows, padded, anything, at, image)
         limit = np.array([np.partition(pairs[2][a:z], self.k - 1)[self.k - 1] for a, z in pairwise(at)])
         limit = (limit.astype(np.float64) ** 2 * (1 + 1e-6)).astype(np.float32)
-        at_more, more = self._measure(rows, padded, candidates(lower, near, limit), limit)
-        out = np.empty((n, self.k), np.int32), np.empty((n, self.k), np.int32), np.empty((n, self.k), np.float32)
+        at_more, image = candidates(lower, near, limit)
+        more = self._measure(rows, padded, limit, at_more, image)
+        out = (
+            np.empty((n, self.k), np.int32),
+            np.empty((n, self.k), np.int32),
+            np.empty((n, self.k), np.float32),
+        )
         nearest(self.k, at, pairs, at_more, more, *out)
         return Neighbors(*out, rows, own)
 
     def _scan(self, padded: NDArray[np.int64]) -> NDArray[np.float32]:
         index, blocks = self.index, -(-len(padded) // LANES)
-        Q = np.empty((blocks, index.slots + index.groups0, LANES), np.int32)
+        Q = np.empty((blocks, index.W.shape[1], LANES), np.int32)
         for b in range(blocks):
-            pack(index.W, padded[b * LANES : (b + 1) * LANES], index.slots, 0, Q[b])
-        norms = np.zeros((3, blocks * LANES), np.float32)
-        norms[:, : len(padded)] = index.norm[padded], index.norm0[padded], index.error0[padded]
-        lower = np.empty((len(index.start) - 1, blocks * LANES), np.float32)
-        scan(index.W, index.start, index.head_bias, Q, index.unit0, *norms, index.worst, lower)
+            pack(index.W, padded[b * LANES : (b + 1) * LANES], Q[b])
+        norms = np.zeros((2, blocks * LANES), np.float32)
+        norms[:, : len(padded)] = index.norm[padded], index.error[padded]
+        lower = np.empty((len(index.grid), blocks * LANES), np.float32)
+        scan(*self._windows(), Q, *norms, lower)
         return np.ascontiguousarray(lower[:, : len(padded)].T)
 
-    def _measure(self, rows: NDArray[np.int64], padded: NDArray[np.int64], wanted: Any, limit: Any) -> Any:
-        at, image = wanted
+    def _windows(self) -> tuple[Any, ...]:
         index = self.index
-        pairs = image, np.empty(len(image), np.int32), np.empty(len(image), np.float32)
-        layout = (index.slots, index.groups0, index.groups1, index.shift)
-        refine(
-            self.X,
-            self.offsets,
-            index.W,
-            index.start,
-            index.bias,
-            layout,
-            index.unit,
-            index.norm[padded],
-            index.error[padded],
-            index.worst,
-            rows,
-            padded,
-            *by_image(at, image, len(self.offsets) - 1),
-            limit,
-            pairs[2],
-            pairs[1],
-        )
-        return at, pairs
+        return index.W, index.start, index.bias, index.grid, index.unit, index.typical
+
+    def _measure(
+        self, rows: NDArray[np.int64], padded: NDArray[np.int64], limit: Any, at: Any, image: Any
+    ) -> tuple[Any, Any, Any]:
+        """The windows and distances of pairs (query, image): (images, windows, distances)."""
+        window, distance = np.empty(len(image), np.int32), np.empty(len(image), np.float32)
+        norms = self.index.norm[padded], self.index.error[padded]
+        pairs = by_image(at, image, len(self.index.grid))
+        X = as_rows(self.X)
+        refine(X, self.offsets, *self._windows(), *norms, rows, padded, limit, *pairs, window, distance)
+        return image, window, distance
 
 
 def _checked(
@@ -171,8 +171,16 @@ def _checked(
     if X.ndim != 2 or X.dtype not in (np.float16, np.float32, np.float64):
         raise InputError(f"X must be an (n, d) array of floats, but it is {X.dtype} of shape {X.shape}")
     bounds = np.asarray(offsets, dtype=np.int64)
-    if bounds.ndim != 1 or len(bounds) < 2 or bounds[0] != 0 or bounds[-1] != len(X) or (np.diff(bounds) < 0).any():
-        raise InputError(f"offsets must rise from 0 to the {len(X)} rows of X, one more than there are images")
+    if (
+        bounds.ndim != 1
+        or len(bounds) < 2
+        or bounds[0] != 0
+        or bounds[-1] != len(X)
+        or (np.diff(bounds) < 0).any()
+    ):
+        raise InputError(
+            f"offsets must rise from 0 to the {len(X)} rows of X, one more than there are images"
+        )
     rows = np.asarray(queries)
     if rows.dtype == np.bool_ and rows.shape == (len(X),):
         rows = np.flatnonzero(rows)
@@ -180,6 +188,7 @@ def _checked(
         raise InputError("queries must be indices of rows of X, or a bool mask over them")
     if rows.size and not 0 <= rows.min() <= rows.max() < len(X):
         raise InputError(f"queries must lie between 0 and {len(X) - 1}, the rows of X")
-    if not 1 <= k <= (images := int(np.count_nonzero(np.diff(bounds)))):
+    images = int(np.count_nonzero(np.diff(bounds)))
+    if not 1 <= k <= images:
         raise InputError(f"k must lie between 1 and the {images} images that have windows, but it is {k}")
     return bounds, rows.astype(np.int64)

@@ -6,62 +6,56 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.compiled import kernel
+from tag2box.distance import distance
 from tag2box.int8 import LANES, ROWS, max_tile, score_tile
 
 __all__ = ["by_image", "candidates", "nearest", "pack", "refine", "scan"]
 
 Floats = NDArray[np.floating[Any]]
-LOWEST = np.int32(-(2**31))
+LOWEST, HIGHEST = np.int32(-(2**31)), np.int32(2**31 - 1)
 SIGN = np.int32(-0x7F7F7F80)  # 0x80808080: from signed bytes to bytes + 128
 # Bounds are kept in float32, distances compared in it: both are off by less than this share.
 ROUNDING = 2e-6
 
 
 @kernel
-def pack(
-    W: NDArray[np.int32], rows: NDArray[np.int64], slots: int, first: int, out: NDArray[np.int32]
-) -> None:
-    """Rows of W from group `first` on as the tiles want queries: out (groups, LANES); spare lanes are 0."""
+def pack(W: NDArray[np.int32], rows: NDArray[np.int64], out: NDArray[np.int32]) -> None:
+    """Rows of W as the tiles want queries: out (groups, LANES), bytes + 128; spare lanes are 0."""
     for lane in range(LANES):
         for g in range(len(out)):
-            word = np.int32(0)
-            if lane < len(rows):
-                word = W[rows[lane], first + g]
-                if first + g >= slots:
-                    word ^= SIGN
-            out[g, lane] = word
+            out[g, lane] = W[rows[lane], g] ^ SIGN if lane < len(rows) else 0
 
 
 @kernel
 def scan(
     W: NDArray[np.int32],
     start: NDArray[np.int64],
-    head_bias: NDArray[np.int32],
+    bias: NDArray[np.int32],
+    grid: NDArray[np.float32],
+    unit: float,
+    typical: float,
     Q: NDArray[np.int32],
-    unit0: float,
-    norm: Floats,
-    norm0: Floats,
-    error0: Floats,
-    worst: NDArray[np.float32],
+    norm: NDArray[np.float32],
+    error: NDArray[np.float32],
     lower: NDArray[np.float32],
 ) -> None:
     """`lower[image, query]`: a lower bound on the squared distance to the image's nearest window.
 
-    Q: (blocks, groups, LANES) packed queries; norm, norm0, error0: of the queries, padded to whole blocks.
+    Q: (blocks, groups, LANES) packed queries; norm, error: theirs, padded to whole blocks.
     """
     blocks, groups = Q.shape[0], Q.shape[1]
     best = np.empty(LANES, np.int32)
-    queries, windows, biases = np.intp(Q.ctypes.data), np.intp(W.ctypes.data), np.intp(head_bias.ctypes.data)
-    stride = 4 * W.shape[1]
+    queries, windows, biases = np.intp(Q.ctypes.data), np.intp(W.ctypes.data), np.intp(bias.ctypes.data)
+    stride = 4 * groups
     for i in range(len(start) - 1):
         for b in range(blocks):
             best[:] = LOWEST
-            q = queries + b * groups * LANES * 4
+            q = queries + b * stride * LANES
             for w in range(start[i], start[i + 1], ROWS):
                 max_tile(q, windows + w * stride, stride, biases + 4 * w, np.intp(best.ctypes.data), groups)
             for lane in range(LANES):
                 j = b * LANES + lane
-                score = best[lane] * unit0 + norm0[j] * worst[2, i] + error0[j] * worst[3, i]
+                score = best[lane] * unit + norm[j] * typical + error[j] * grid[i]
                 size = norm[j] * norm[j]
                 lower[i, j] = size - 2 * score - ROUNDING * (size + abs(score))
         if start[i] == start[i + 1]:
@@ -107,86 +101,77 @@ def by_image(at: NDArray[np.int64], image: NDArray[np.int32], n_images: int) -> 
 
 
 @kernel
-def distance(a: Floats, b: Floats) -> float:
-    """|a - b|: differences, squares and sums in float64 and in one fixed order, then rounded to float32."""
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    whole = len(a) // 8 * 8
-    for j in range(0, whole, 8):
-        s0 += (np.float64(a[j]) - np.float64(b[j])) ** 2
-        s1 += (np.float64(a[j + 1]) - np.float64(b[j + 1])) ** 2
-        s2 += (np.float64(a[j + 2]) - np.float64(b[j + 2])) ** 2
-        s3 += (np.float64(a[j + 3]) - np.float64(b[j + 3])) ** 2
-        s4 += (np.float64(a[j + 4]) - np.float64(b[j + 4])) ** 2
-        s5 += (np.float64(a[j + 5]) - np.float64(b[j + 5])) ** 2
-        s6 += (np.float64(a[j + 6]) - np.float64(b[j + 6])) ** 2
-        s7 += (np.float64(a[j + 7]) - np.float64(b[j + 7])) ** 2
-    for j in range(whole, len(a)):
-        s0 += (np.float64(a[j]) - np.float64(b[j])) ** 2
-    return np.float32(np.sqrt(((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))))
+def _first_best(scores: NDArray[np.int32], best: NDArray[np.int32], out: NDArray[np.int32]) -> None:
+    for w in range(len(scores) - 1, -1, -1):
+        for lane in range(LANES):
+            if scores[w, lane] == best[lane]:
+                out[lane] = w
 
 
 @kernel
 def refine(
-    X: Floats,
+    X: NDArray[Any],
     offsets: NDArray[np.int64],
     W: NDArray[np.int32],
     start: NDArray[np.int64],
     bias: NDArray[np.int32],
-    layout: tuple[int, int, int, int],
+    grid: NDArray[np.float32],
     unit: float,
-    norm: Floats,
-    error: Floats,
-    worst: NDArray[np.float32],
+    typical: float,
+    norm: NDArray[np.float32],
+    error: NDArray[np.float32],
     rows: NDArray[np.int64],
     padded: NDArray[np.int64],
+    limit: NDArray[np.float32],
     first: NDArray[np.int64],
     place: NDArray[np.int64],
     query: NDArray[np.int64],
-    limit: NDArray[np.float32],
-    out_distance: NDArray[np.float32],
     out_window: NDArray[np.int32],
+    out_distance: NDArray[np.float32],
 ) -> None:
-    """The nearest window and its distance for each pair (query, image); infinity where that exceeds `limit`.
+    """The nearest window and its distance for each pair (query, image) within its query's `limit`.
 
-    All of an image's windows are scored by bytes; those that the error bound leaves are measured in floats.
-    rows, padded: where each query is in X and in W; norm, error: of the queries.
+    All of an image's windows are scored by bytes; those that the bound leaves are measured in floats. Beyond
+    the limit the answer is infinity, or a window that lies beyond it too. rows, padded: where each query is
+    in X and in W; norm, error: theirs.
     """
-    slots, groups0, groups1, shift = layout
-    most = (start[1:] - start[:-1]).max()
-    scores = np.empty((most, LANES), np.int32)
-    best = np.empty(LANES, np.int32)
-    least = np.empty(LANES, np.int32)
-    Q = np.empty((groups0 + groups1, LANES), np.int32)
-    head = np.intp(W.ctypes.data) + 4 * slots
+    scores = np.empty(((start[1:] - start[:-1]).max(), LANES), np.int32)
+    best, least, likeliest = np.empty((3, LANES), np.int32)
+    Q = np.empty((W.shape[1], LANES), np.int32)
     stride = 4 * W.shape[1]
     for i in range(len(start) - 1):
+        windows = offsets[i + 1] - offsets[i]
         for c in range(first[i], first[i + 1], LANES):
             n = min(LANES, first[i + 1] - c)
-            pack(W, padded[query[c : c + n]], slots, slots, Q)
+            pack(W, padded[query[c : c + n]], Q)
             best[:] = LOWEST
             for w in range(start[i], start[i + 1], ROWS):
                 score_tile(
                     np.intp(Q.ctypes.data),
-                    head + w * stride,
+                    np.intp(W.ctypes.data) + w * stride,
                     stride,
                     np.intp(bias.ctypes.data) + 4 * w,
                     np.intp(scores.ctypes.data) + 4 * LANES * (w - start[i]),
                     np.intp(best.ctypes.data),
-                    groups0,
-                    groups1,
-                    np.int32(shift),
+                    W.shape[1],
                 )
-            least[:] = 2**31 - 1
+            _first_best(scores[:windows], best, likeliest)
+            least[:] = HIGHEST
             for lane in range(n):
-                q = query[c + lane]
+                p, q = place[c + lane], query[c + lane]
+                out_distance[p] = np.inf
                 size = norm[q] * norm[q]
-                slack = norm[q] * worst[0, i] + error[q] * worst[1, i] + unit
-                score = best[lane] * unit
-                slack += ROUNDING * (size + abs(score))
-                if size - 2 * (score + slack) <= limit[q]:
-                    least[lane] = np.int32(max(best[lane] - 2 * slack / unit - 1, LOWEST + 1.0))
-                out_distance[place[c + lane]] = np.inf
-            for w in range(offsets[i + 1] - offsets[i]):
+                slack = norm[q] * typical + error[q] * grid[i] + unit
+                slack += ROUNDING * (size + abs(best[lane] * unit))
+                if size - 2 * (best[lane] * unit + slack) > limit[q]:
+                    continue
+                # The likeliest window first: what is farther than that for certain is not measured.
+                out_window[p] = offsets[i] + likeliest[lane]
+                r = distance(X, rows[q], out_window[p])
+                out_distance[p] = r
+                enough = min(r * r * (1 + ROUNDING), limit[q])
+                least[lane] = np.int32(max(((size - enough) / 2 - slack) / unit - 1, LOWEST + 1.0))
+            for w in range(windows):
                 hits = 0
                 for lane in range(LANES):
                     hits += scores[w, lane] >= least[lane]
@@ -194,10 +179,10 @@ def refine(
                     continue
                 row = offsets[i] + w
                 for lane in range(n):
-                    if scores[w, lane] >= least[lane]:
+                    if scores[w, lane] >= least[lane] and w != likeliest[lane]:
                         p = place[c + lane]
-                        r = distance(X[rows[query[c + lane]]], X[row])
-                        if r < out_distance[p]:
+                        r = distance(X, rows[query[c + lane]], row)
+                        if r < out_distance[p] or (r == out_distance[p] and row < out_window[p]):
                             out_distance[p] = r
                             out_window[p] = row
 
