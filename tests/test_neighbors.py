@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -26,7 +28,7 @@ def brute_force(X, offsets, queries, k):
     for q in queries:
         to_all = np.sqrt(((x - x[q]) ** 2).sum(axis=1)).astype(np.float32)
         found = []
-        for i, (a, z) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+        for i, (a, z) in enumerate(pairwise(offsets)):
             if z > a:
                 w = a + to_all[a:z].argmin()
                 found.append((to_all[w], i, w))
@@ -94,7 +96,7 @@ def test_the_own_image_gives_the_query_itself():
     X, offsets = made(5)
     unique = np.unique(X, axis=0, return_index=True)[1]
     found = group_neighbors(X, offsets, unique, 4)
-    alone = np.array([(X == X[q]).all(axis=1).sum() == 1 for q in unique])
+    alone = np.array([(X[q] == X).all(axis=1).sum() == 1 for q in unique])
     assert (found.window[alone, 0] == unique[alone]).all()
     assert (found.image[alone, 0] == found.own[alone]).all()
     assert (found.distance[:, 0] == 0).all()

@@ -11,33 +11,34 @@ with g nondecreasing and concave. F is monotone and submodular, so greedy is wit
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tag2box.cover_kernels import Trace, count_edges, fill_edges, lazy_greedy, static_greedy
+from tag2box.cover_kernels import count_edges, covered_by, fill_edges, greedy, in_order, transpose
 from tag2box.errors import InputError
 from tag2box.neighbors import Neighbors
 
 __all__ = ["Cover", "CoverGraph", "as_mask", "cover_graph", "coverage", "greedy_cover"]
 
-G = {"identity": lambda x: x, "sqrt": np.sqrt, "log1p": np.log1p}
-Ints = NDArray[np.integer[Any]]
-Concave = str | Callable[[NDArray[np.float64]], ArrayLike]
+Concave = Callable[[NDArray[np.float64]], ArrayLike]
+G: dict[str, Concave] = {"identity": np.asarray, "sqrt": np.sqrt, "log1p": np.log1p}
 
 
 @dataclass(frozen=True)
 class CoverGraph:
-    """V and its edges in CSR form: `box[indptr[v]:indptr[v + 1]]` are v's boxes, nearest first.
+    """V, U and the edges, from both sides: `box[indptr[v]:indptr[v + 1]]` are v's boxes, nearest first, and
+    `user[start[u]:start[u + 1]]` the windows of box u.
 
     V: (n_V,) and U: (n_U,) rows of X; image: (n_U,) the image of each box, ascending; total: (n_V,) the sum
     of v's edge distances; k: how many images were looked at; n_positive: how many of all are positive.
-    Memory: 4 bytes an edge.
+    Memory: 8 bytes an edge.
     """
 
     indptr: NDArray[np.int64]
     box: NDArray[np.int32]
+    start: NDArray[np.int64]
+    user: NDArray[np.int32]
     V: NDArray[np.int64]
     U: NDArray[np.int64]
     image: NDArray[np.int32]
@@ -134,13 +135,14 @@ def cover_graph(neighbors: Neighbors, positive: ArrayLike, k: int) -> CoverGraph
         neighbors.image, neighbors.window, neighbors.distance, rows, k, mask, number, indptr, box, total
     )
     V = rows if neighbors.queries is None else neighbors.queries[rows].astype(np.int64)
-    return CoverGraph(indptr, box, V, U, home[U], total, k, int(mask.sum()))
+    edges = indptr, box, *transpose(indptr, box, len(U))
+    return CoverGraph(*edges, V, U, home[U], total, k, int(mask.sum()))
 
 
 def greedy_cover(
     graph: CoverGraph,
     t: int | None = 1,
-    g: Concave = "identity",
+    g: str | Concave = "identity",
     alpha: float = 0.95,
     method: str = "marginal",
 ) -> Cover:
@@ -149,7 +151,8 @@ def greedy_cover(
     `t`: boxes that count in an image, `None` for all of them. `g`: identity, sqrt, log1p, or any concave
     nondecreasing function of an array with g(0) = 0. `method`: "marginal" is the paper's greedy; "score" is
     the authors' release, which takes windows by their share of positives among the k and leaves out images
-    that are full; unlike it, this one stops where windows run out. Ties: smaller total distance, then smaller index.
+    that are full; unlike it, this one stops where windows run out. Ties: smaller total distance, then smaller
+    index.
 
     Gains are counted in units of 2^-30 of the first step of g, so that equal sums are equal. Memory: about
     30 bytes a window beside the graph.
@@ -160,62 +163,63 @@ def greedy_cover(
         raise InputError(f"no method {method!r} here: marginal or score")
     part, part_of = graph.parts()
     steps, unit = _steps(t, g, int(np.diff(part).max(initial=1)))
-    value = np.concatenate([[0], np.cumsum(steps.astype(np.int64))])
+    value = np.concatenate([[0], np.cumsum(steps)])
     F_V = int(value[np.minimum(np.diff(part), len(steps))].sum())
     target = alpha * F_V * (1 - 1e-12)
-    worth = np.full(len(graph.U), steps[0], steps.dtype)
-    shape = (graph.indptr, graph.box, part, part_of)
     if method == "marginal":
-        trace = lazy_greedy(*shape, graph.total, steps, worth, target)
+        gain = graph.degree.astype(np.int32 if unit == 1 else np.int64) * steps[0]
+        sides = graph.indptr, graph.box, graph.start, graph.user
+        selected, gains = greedy(*sides, part, part_of, graph.total, steps, gain, target)
+        room = len(graph.U)
     else:
         order = np.lexsort((graph.total, -graph.degree))
-        trace = static_greedy(*shape, order, steps, worth, target)
-    return _cover(graph, trace, unit, F_V, target, method)
-
-
-def _cover(graph: CoverGraph, trace: Trace, unit: float, F_V: int, target: float, method: str) -> Cover:
-    selected, gains, ends, covered = trace
-    before = np.cumsum(gains) - gains
-    # F(S_i ∪ S*) ≥ target, and no window gains more than the greedy pick: |S*| ≥ (target - F(S_i)) / gain_i.
-    # Picks by score are greedy only in the first one.
-    greedy = slice(None) if method == "marginal" else slice(1)
-    at_least = int(np.ceil(((target - before) / gains)[greedy].max(initial=0) - 1e-9))
+        selected, gains = in_order(graph.indptr, graph.box, part_of, order, steps, target)
+        room = len(steps)
+    covered, by = covered_by(selected, graph.indptr, graph.box, part_of, room)
     return Cover(
         selected=graph.V[selected],
-        gains=gains * unit,
+        gains=gains * np.float64(unit),
         covered=graph.U[covered],
         image=graph.image[covered],
-        by=np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0)),
+        by=by,
         F_S=float(gains.sum() * unit),
-        F_V=float(F_V * unit),
-        at_least=at_least,
+        F_V=F_V * unit,
+        at_least=_at_least(gains if method == "marginal" else gains[:1], target),
         message=_message(graph),
     )
+
+
+def _at_least(gains: NDArray[np.int64], target: float) -> int:
+    """How many windows any selection needs: F(S_i ∪ S*) ≥ target, and none gains more than greedy's pick."""
+    reached = np.cumsum(gains) - gains
+    return int(np.ceil(((target - reached) / gains).max(initial=0) - 1e-9))
 
 
 def _message(graph: CoverGraph) -> str:
     if len(graph.box) == 0:
         return (
-            f"nothing to cover: none of the {len(graph.V)} windows has one of the {graph.n_positive} positive "
-            f"images among its {graph.k} nearest"
+            f"nothing to cover: none of the {len(graph.V)} windows has one of the {graph.n_positive} "
+            f"positive images among its {graph.k} nearest"
         )
     missed = graph.n_positive - len(np.unique(graph.image))
     return f"{missed} of {graph.n_positive} positive images are near to no window" if missed else ""
 
 
-def coverage(graph: CoverGraph, windows: ArrayLike, t: int | None = 1, g: Concave = "identity") -> float:
+def coverage(
+    graph: CoverGraph, windows: ArrayLike, t: int | None = 1, g: str | Concave = "identity"
+) -> float:
     """F(S) of any windows of V (rows of X), computed from its definition."""
     at = np.flatnonzero(np.isin(graph.V, np.asarray(windows)))
     edges = [graph.box[graph.indptr[v] : graph.indptr[v + 1]] for v in at]
     boxes = np.unique(np.concatenate(edges)) if edges else np.empty(0, np.intp)
     part, part_of = graph.parts()
     steps, unit = _steps(t, g, int(np.diff(part).max(initial=1)))
-    value = np.concatenate([[0], np.cumsum(steps.astype(np.int64))])
+    value = np.concatenate([[0], np.cumsum(steps)])
     count = np.minimum(np.bincount(part_of[boxes], minlength=len(part) - 1), len(steps))
     return float(value[count].sum() * unit)
 
 
-def _steps(t: int | None, g: Concave, most: int) -> tuple[Ints, float]:
+def _steps(t: int | None, g: str | Concave, most: int) -> tuple[NDArray[np.int64], float]:
     """Whole numbers g(c + 1) - g(c) for c < min(t, most), and the unit they are counted in."""
     if t is not None and t < 1:
         raise InputError(f"t must be at least 1, or None for no limit, but it is {t}")
@@ -223,7 +227,7 @@ def _steps(t: int | None, g: Concave, most: int) -> tuple[Ints, float]:
         raise InputError(f"no g named {g!r} here: {', '.join(G)}, or any concave function")
     t = most if t is None else min(t, most)
     if g == "identity":
-        return np.ones(t, np.uint8), 1.0
+        return np.ones(t, np.int64), 1.0
     function = G[g] if isinstance(g, str) else g
     value = np.asarray(function(np.arange(t + 1, dtype=np.float64)), dtype=np.float64)
     if value.shape != (t + 1,) or not np.isfinite(value).all() or value[0] != 0 or value[1] <= 0:

@@ -7,12 +7,11 @@ from numpy.typing import NDArray
 
 from tag2box.compiled import kernel
 
-__all__ = ["count_edges", "fill_edges", "lazy_greedy", "static_greedy"]
+__all__ = ["count_edges", "covered_by", "fill_edges", "greedy", "in_order", "transpose"]
 
 Ints = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.floating[Any]]
-# Per pick: the window, its gain, and how many boxes are covered then; the covered boxes in order.
-Trace = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]
+BLOCK = 1024  # windows whose largest gain is remembered together
 
 
 @kernel
@@ -66,39 +65,28 @@ def fill_edges(
 
 
 @kernel
-def _before(a: int, b: int, bound: NDArray[np.int64], total: NDArray[np.float64]) -> bool:
-    if bound[a] != bound[b]:
-        return bound[a] > bound[b]
-    if total[a] != total[b]:
-        return total[a] < total[b]
-    return a < b
+def transpose(
+    indptr: NDArray[np.int64], box: NDArray[np.int32], n_boxes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The same edges from the side of the boxes: `user[start[u]:start[u + 1]]` are the windows of box u."""
+    start = np.zeros(n_boxes + 1, np.int64)
+    for u in box:
+        start[u + 1] += 1
+    for u in range(n_boxes):
+        start[u + 1] += start[u]
+    user = np.empty(len(box), np.int32)
+    fill = start[:-1].copy()
+    for v in range(len(indptr) - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            user[fill[box[e]]] = v
+            fill[box[e]] += 1
+    return start, user
 
 
 @kernel
-def _sift_down(
-    heap: NDArray[np.int32], at: int, bound: NDArray[np.int64], total: NDArray[np.float64]
-) -> None:
-    v = heap[at]
-    n = len(heap)
-    while True:
-        child = 2 * at + 1
-        if child >= n:
-            break
-        if child + 1 < n and _before(heap[child + 1], heap[child], bound, total):
-            child += 1
-        if not _before(heap[child], v, bound, total):
-            break
-        heap[at] = heap[child]
-        at = child
-    heap[at] = v
-
-
-@kernel
-def _gain(v: int, indptr: NDArray[np.int64], box: NDArray[np.int32], worth: Ints) -> int:
-    gain = 0
-    for e in range(indptr[v], indptr[v + 1]):
-        gain += worth[box[e]]
-    return gain
+def _lower(user: NDArray[np.int32], first: int, last: int, by: int, gain: Ints) -> None:
+    for e in range(first, last):
+        gain[user[e]] -= by
 
 
 @kernel
@@ -106,121 +94,156 @@ def _take(
     v: int,
     indptr: NDArray[np.int64],
     box: NDArray[np.int32],
+    start: NDArray[np.int64],
+    user: NDArray[np.int32],
     part: NDArray[np.int64],
-    image: NDArray[np.int32],
-    steps: Ints,
+    part_of: NDArray[np.int32],
+    steps: NDArray[np.int64],
     count: NDArray[np.int32],
     taken: NDArray[np.bool_],
-    worth: Ints,
-    covered: NDArray[np.int32],
-    n_covered: int,
-    full_too: bool,
-) -> int:
-    """Add v's boxes to Γ(S); return how many there are now. Those of a full image only where `full_too`.
+    gain: Ints,
+) -> None:
+    """Add v's boxes to Γ(S), and lower the gain of every window that loses by it.
 
-    `worth` of every other box of an image falls to the image's next step of g.
+    A taken box is worth nothing any more; the others of its image fall to the next step of g.
     """
     for e in range(indptr[v], indptr[v + 1]):
         u = box[e]
-        if taken[u] or (worth[u] == 0 and not full_too):
+        i = part_of[u]
+        if taken[u]:
             continue
         taken[u] = True
-        worth[u] = 0
-        covered[n_covered] = u
-        n_covered += 1
-        i = image[u]
         if count[i] == len(steps):
             continue
         before = steps[count[i]]
         count[i] += 1
-        after = steps[count[i]] if count[i] < len(steps) else 0
-        if after != before:
+        fall = before - (steps[count[i]] if count[i] < len(steps) else 0)
+        _lower(user, start[u], start[u + 1], before, gain)
+        if fall > 0:
             for other in range(part[i], part[i + 1]):
                 if not taken[other]:
-                    worth[other] = after
-    return n_covered
+                    _lower(user, start[other], start[other + 1], fall, gain)
 
 
 @kernel
-def lazy_greedy(
+def _best_of_block(gain: Ints, total: NDArray[np.float64], block: int) -> int:
+    first = block * BLOCK
+    best = first
+    for v in range(first + 1, min(first + BLOCK, len(gain))):
+        if gain[v] > gain[best] or (gain[v] == gain[best] and total[v] < total[best]):
+            best = v
+    return best
+
+
+@kernel
+def _best(gain: Ints, total: NDArray[np.float64], most: Ints) -> int:
+    """The window that gains most; ties: smaller total, then smaller index. `most` bounds blocks."""
+    best = _best_of_block(gain, total, int(most.argmax()))
+    for block in range(len(most)):
+        if most[block] >= gain[best]:
+            v = _best_of_block(gain, total, block)
+            most[block] = gain[v]
+            better = gain[v] > gain[best] or (gain[v] == gain[best] and total[v] < total[best])
+            if better or (gain[v] == gain[best] and total[v] == total[best] and v < best):
+                best = v
+    return best
+
+
+@kernel
+def greedy(
     indptr: NDArray[np.int64],
     box: NDArray[np.int32],
+    start: NDArray[np.int64],
+    user: NDArray[np.int32],
     part: NDArray[np.int64],
-    image: NDArray[np.int32],
+    part_of: NDArray[np.int32],
     total: NDArray[np.float64],
-    steps: Ints,
-    worth: Ints,
+    steps: NDArray[np.int64],
+    gain: Ints,
     target: float,
-) -> Trace:
-    """Greedy by marginal gain. The top of the heap is right once its gain is up to date.
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Greedy by marginal gain: (selected, gains). `gain` is what each window gains on its own.
 
-    A gain never rises (F is submodular), so a stale one is an upper bound. `worth[u]` is what box u would
-    add now; a window has at most one box in an image, so its gain is the sum over its boxes.
+    Gains are kept up to date from the side of the boxes. They only fall (F is submodular), so an old
+    maximum of a block of windows is an upper bound, and most blocks need no look. At t = 1 and with g the
+    identity each edge is touched at most once in all.
     """
-    n = len(indptr) - 1
-    bound = (indptr[1:] - indptr[:-1]) * np.int64(steps[0])
-    heap = np.arange(n).astype(np.int32)
-    for at in range(n // 2 - 1, -1, -1):
-        _sift_down(heap, at, bound, total)
+    n = len(gain)
+    most = np.full((n + BLOCK - 1) // BLOCK, gain.max() if n else 0, gain.dtype)
     count = np.zeros(len(part) - 1, np.int32)
-    taken = np.zeros(len(image), np.bool_)
+    taken = np.zeros(len(part_of), np.bool_)
     selected = np.empty(n, np.int64)
     gains = np.empty(n, np.int64)
-    ends = np.empty(len(selected), np.int64)
-    covered = np.empty(len(image), np.int32)
-    n_covered = 0
     size = 0
     reached = np.int64(0)
-    while n and reached < target and bound[heap[0]] > 0:
-        v = heap[0]
-        gain = _gain(v, indptr, box, worth)
-        if gain == bound[v]:
-            n_covered = _take(
-                v, indptr, box, part, image, steps, count, taken, worth, covered, n_covered, True
-            )
-            selected[size] = v
-            gains[size] = gain
-            ends[size] = n_covered
-            size += 1
-            reached += gain
-            gain = 0
-        bound[v] = gain
-        _sift_down(heap, 0, bound, total)
-    return selected[:size].copy(), gains[:size].copy(), ends[:size].copy(), covered[:n_covered].copy()
+    while n > 0 and reached < target:
+        v = _best(gain, total, most)
+        if gain[v] == 0:
+            break
+        selected[size] = v
+        gains[size] = gain[v]
+        reached += gain[v]
+        size += 1
+        _take(v, indptr, box, start, user, part, part_of, steps, count, taken, gain)
+    return selected[:size].copy(), gains[:size].copy()
 
 
 @kernel
-def static_greedy(
+def in_order(
     indptr: NDArray[np.int64],
     box: NDArray[np.int32],
-    part: NDArray[np.int64],
-    image: NDArray[np.int32],
+    part_of: NDArray[np.int32],
     order: Ints,
-    steps: Ints,
-    worth: Ints,
+    steps: NDArray[np.int64],
     target: float,
-) -> Trace:
-    """In the given order, every window that still gains; full images are out."""
-    count = np.zeros(len(part) - 1, np.int32)
-    taken = np.zeros(len(image), np.bool_)
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """In the given order every window that still gains: (selected, gains). Full images are out."""
+    count = np.zeros(part_of.max() + 1 if len(part_of) else 0, np.int32)
+    taken = np.zeros(len(part_of), np.bool_)
     selected = np.empty(len(order), np.int64)
     gains = np.empty(len(order), np.int64)
-    ends = np.empty(len(selected), np.int64)
-    covered = np.empty(len(image), np.int32)
-    n_covered = 0
     size = 0
     reached = np.int64(0)
     for v in order:
         if reached >= target:
             break
-        gain = _gain(v, indptr, box, worth)
+        gain = np.int64(0)
+        for e in range(indptr[v], indptr[v + 1]):
+            u = box[e]
+            i = part_of[u]
+            if not taken[u] and count[i] < len(steps):
+                taken[u] = True
+                gain += steps[count[i]]
+                count[i] += 1
         if gain > 0:
-            n_covered = _take(
-                v, indptr, box, part, image, steps, count, taken, worth, covered, n_covered, False
-            )
             selected[size] = v
             gains[size] = gain
-            ends[size] = n_covered
-            size += 1
             reached += gain
-    return selected[:size].copy(), gains[:size].copy(), ends[:size].copy(), covered[:n_covered].copy()
+            size += 1
+    return selected[:size].copy(), gains[:size].copy()
+
+
+@kernel
+def covered_by(
+    selected: NDArray[np.int64],
+    indptr: NDArray[np.int64],
+    box: NDArray[np.int32],
+    part_of: NDArray[np.int32],
+    room: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct boxes of the selection, in its order, at most `room` of an image: (boxes, which pick)."""
+    count = np.zeros(part_of.max() + 1 if len(part_of) else 0, np.int64)
+    taken = np.zeros(len(part_of), np.bool_)
+    covered = np.empty(len(part_of), np.int64)
+    by = np.empty(len(part_of), np.int64)
+    n = 0
+    for pick in range(len(selected)):
+        for e in range(indptr[selected[pick]], indptr[selected[pick] + 1]):
+            u = box[e]
+            if not taken[u] and count[part_of[u]] < room:
+                taken[u] = True
+                count[part_of[u]] += 1
+                covered[n] = u
+                by[n] = pick
+                n += 1
+    return covered[:n].copy(), by[:n].copy()

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
@@ -15,6 +14,7 @@ from tag2box.compiled import kernel
 
 __all__ = ["as_rows", "distance"]
 
+array_view: Any = make_array  # untyped in numba
 LANES = 16
 I64, DOUBLE = ir.IntType(64), ir.DoubleType()
 # Half floats come as their bits: numba does not compute with them.
@@ -33,14 +33,13 @@ def distance(X: NDArray[Any], i: int, j: int) -> np.float32:
     return np.float32(np.sqrt(_squared(X, i, j)))
 
 
-@intrinsic
-def _squared(_context: Any, X: Any, i: Any, j: Any) -> Any:
+def _squared_typing(_context: Any, X: Any, _i: Any, _j: Any) -> Any:
     signature = types.float64(X, types.intp, types.intp)
 
     def codegen(context: Any, b: ir.IRBuilder, signature: Any, arguments: Sequence[Any]) -> Any:
         kind = ELEMENT[signature.args[0].dtype]
-        array = make_array(signature.args[0])(context, b, arguments[0])
-        d = cgutils.unpack_tuple(b, array.shape)[1]
+        array = array_view(signature.args[0])(context, b, arguments[0])
+        d = b.extract_value(array.shape, 1)
         data = b.bitcast(array.data, kind.as_pointer())
         rows = [b.gep(data, [b.mul(row, d)]) for row in arguments[1:]]
         sums = _whole(b, kind, rows, d)
@@ -48,6 +47,9 @@ def _squared(_context: Any, X: Any, i: Any, j: Any) -> Any:
         return _rest(b, kind, rows, d, total)
 
     return signature, codegen
+
+
+_squared: Any = intrinsic(_squared_typing)
 
 
 def _wide(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:

@@ -14,7 +14,6 @@ from typing import Any
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
 from numba.extending import intrinsic
 
 __all__ = [
@@ -50,13 +49,16 @@ def _splat(b: ir.IRBuilder, scalar: ir.Value) -> ir.Value:
     return b.shuffle_vector(one, undefined, ir.Constant(WORDS, [0] * 16))
 
 
+def _function(b: ir.IRBuilder, kind: ir.FunctionType, name: str) -> ir.Value:
+    return b.module.globals.get(name) or ir.Function(b.module, kind, name)
+
+
 def vnni_dot4(b: ir.IRBuilder, total: ir.Value, unsigned: ir.Value, signed: ir.Value) -> ir.Value:
     """`total` + the sum over each lane's four bytes of unsigned x signed, in one instruction."""
     # From LLVM 22 on the intrinsic takes bytes; before, the same bits as words.
     operand = BYTES if llvm.llvm_version_info[0] >= 22 else WORDS
-    function = cgutils.get_or_insert_function(
-        b.module, ir.FunctionType(WORDS, [WORDS, operand, operand]), "llvm.x86.avx512.vpdpbusd.512"
-    )
+    kind = ir.FunctionType(WORDS, [WORDS, operand, operand])
+    function = _function(b, kind, "llvm.x86.avx512.vpdpbusd.512")
     return b.call(function, [total, b.bitcast(unsigned, operand), b.bitcast(signed, operand)])
 
 
@@ -125,9 +127,7 @@ def _bytes_at(b: ir.IRBuilder, address: ir.Value) -> ir.Value:
 
 
 def _keep_max(b: ir.IRBuilder, out: ir.Value, totals: Sequence[ir.Value]) -> None:
-    larger = cgutils.get_or_insert_function(
-        b.module, ir.FunctionType(WORDS, [WORDS, WORDS]), "llvm.smax.v16i32"
-    )
+    larger = _function(b, ir.FunctionType(WORDS, [WORDS, WORDS]), "llvm.smax.v16i32")
     for c in range(VECTORS):
         place = _at(b, out, 64 * c, WORDS)
         best = b.load(place, align=4)
@@ -150,7 +150,6 @@ def make_max_tile(dot4: Dot4) -> Any:
     Its arguments are addresses and counts: (q, w, bytes from window to window, bias, best, groups).
     """
 
-    @intrinsic
     def tile(_context: Any, _q: Any, _w: Any, _stride: Any, _bias: Any, _best: Any, _groups: Any) -> Any:
         signature = types.void(*[types.intp] * 6)
 
@@ -163,7 +162,7 @@ def make_max_tile(dot4: Dot4) -> Any:
 
         return signature, codegen
 
-    return tile
+    return intrinsic(tile)
 
 
 def make_score_tile(dot4: Dot4) -> Any:
@@ -172,7 +171,6 @@ def make_score_tile(dot4: Dot4) -> Any:
     Its arguments: (q, w, bytes from window to window, bias, scores, best, groups).
     """
 
-    @intrinsic
     def tile(
         _c: Any, _q: Any, _w: Any, _stride: Any, _bias: Any, _scores: Any, _best: Any, _groups: Any
     ) -> Any:
@@ -189,7 +187,7 @@ def make_score_tile(dot4: Dot4) -> Any:
 
         return signature, codegen
 
-    return tile
+    return intrinsic(tile)
 
 
 max_tile = make_max_tile(vnni_dot4 if has_vnni() else plain_dot4)

@@ -146,10 +146,10 @@ class _Search:
         norms = np.zeros((2, blocks * LANES), np.float32)
         norms[:, : len(padded)] = index.norm[padded], index.error[padded]
         lower = np.empty((len(index.grid), blocks * LANES), np.float32)
-        scan(*self._windows(), Q, *norms, lower)
+        scan(*self._windows(), Q, norms[0], norms[1], lower)
         return np.ascontiguousarray(lower[:, : len(padded)].T)
 
-    def _windows(self) -> tuple[Any, ...]:
+    def _windows(self) -> tuple[Any, Any, Any, Any, Any, Any]:
         index = self.index
         return index.W, index.start, index.bias, index.grid, index.unit, index.typical
 

@@ -1,7 +1,8 @@
 """What `neighbors.py` keeps of the features beside themselves: one byte a dimension, and how wrong that is.
 
 Rows are centred and rotated, x -> R(x - m), which no distance notices. The rotation (random signs and
-Hadamard transforms) spreads a row evenly over its dimensions, which is what eight bits want. Then x = x' + e, x' on a grid, and
+Hadamard transforms) spreads a row evenly over its dimensions, which is what eight bits want. Then x = x' + e
+with x' on a grid, and
 
     q·w ≤ q'·w' + |q||e_w| + |e_q||w'|        (Cauchy-Schwarz, twice)
 

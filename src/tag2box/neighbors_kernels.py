@@ -64,7 +64,7 @@ def scan(
 
 @kernel
 def candidates(lower: NDArray[np.float32], above: Floats, limit: Floats) -> tuple[Any, Any]:
-    """Images with above < lower ≤ limit, for each query: (where they start, images). lower: (queries, images)."""
+    """Images with above < lower ≤ limit for each query (the rows of lower): (where they start, images)."""
     at = np.zeros(len(lower) + 1, np.int64)
     for q in range(len(lower)):
         n = 0
@@ -104,8 +104,7 @@ def by_image(at: NDArray[np.int64], image: NDArray[np.int32], n_images: int) -> 
 def _first_best(scores: NDArray[np.int32], best: NDArray[np.int32], out: NDArray[np.int32]) -> None:
     for w in range(len(scores) - 1, -1, -1):
         for lane in range(LANES):
-            if scores[w, lane] == best[lane]:
-                out[lane] = w
+            out[lane] = np.int32(w) if scores[w, lane] == best[lane] else out[lane]
 
 
 @kernel
@@ -172,9 +171,9 @@ def refine(
                 enough = min(r * r * (1 + ROUNDING), limit[q])
                 least[lane] = np.int32(max(((size - enough) / 2 - slack) / unit - 1, LOWEST + 1.0))
             for w in range(windows):
-                hits = 0
+                hits = np.int32(0)
                 for lane in range(LANES):
-                    hits += scores[w, lane] >= least[lane]
+                    hits += np.int32(scores[w, lane] >= least[lane])
                 if hits == 0:
                     continue
                 row = offsets[i] + w
@@ -198,7 +197,7 @@ def nearest(
     out_window: NDArray[np.int32],
     out_distance: NDArray[np.float32],
 ) -> None:
-    """The k nearest of each query's pairs (image, window, distance), two lots of them, by distance and image."""
+    """The k nearest of each query's pairs (image, window, distance), from two lots, by distance and image."""
     for q in range(len(at) - 1):
         a, z = at[q], at[q + 1]
         b, y = at_more[q], at_more[q + 1]
