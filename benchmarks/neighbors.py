@@ -1,4 +1,4 @@
-"""`group_neighbors` against the obvious fast way and faiss' flat index: one core each, CPU time, same queries.
+"""`group_neighbors` against the obvious fast way and faiss' flat index, one core each, in CPU time.
 
 The obvious fast way: per image one BLAS product, the maximum over its windows, then the k best images.
 faiss has no search by image; the time is that of its flat index for the 1000 nearest windows of each query,

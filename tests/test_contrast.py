@@ -23,7 +23,9 @@ def slow_map(xyxy, vote):
     out = np.zeros((CELLS, CELLS))
     for y in range(CELLS):
         for x in range(CELLS):
-            over = [v for (x1, y1, x2, y2), v in zip(xyxy, vote, strict=True) if x1 <= x < x2 and y1 <= y < y2]
+            over = [
+                v for (x1, y1, x2, y2), v in zip(xyxy, vote, strict=True) if x1 <= x < x2 and y1 <= y < y2
+            ]
             out[y, x] = np.mean(over) if over else 0
     return out
 
@@ -50,7 +52,9 @@ def test_contrast_is_the_slow_one(seed, power, ring):
     xyxy, degree = boxes_of_cells(seed, 6)
     found = contrast(xyxy, [0, 6], degree, power=power, ring=ring)
     np.testing.assert_allclose(found, slow_contrast(xyxy, degree, power, ring), atol=1e-9)
-    np.testing.assert_allclose(vote_map(xyxy, degree, power)[0], slow_map(xyxy, np.maximum(degree, 0) ** power), atol=1e-12)
+    np.testing.assert_allclose(
+        vote_map(xyxy, degree, power)[0], slow_map(xyxy, np.maximum(degree, 0) ** power), atol=1e-12
+    )
 
 
 def test_images_do_not_see_each_other_and_scale_does_not_matter():
@@ -97,7 +101,8 @@ def test_above_chance_is_zero_where_neighbours_are_random():
 
 
 @pytest.mark.parametrize(
-    ("change", "says"), [({"degree": [1]}, "one degree"), ({"offsets": [0, 1]}, "one degree"), ({"ring": 0}, "above 0")]
+    ("change", "says"),
+    [({"degree": [1]}, "one degree"), ({"offsets": [0, 1]}, "one degree"), ({"ring": 0}, "above 0")],
 )
 def test_bad_input_is_refused(change, says):
     xyxy, degree = boxes_of_cells(5, 4)

@@ -9,6 +9,7 @@ dimension 4g + j. Windows are rows of signed bytes. Neither saturates: an int32 
 """
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -20,11 +21,13 @@ __all__ = [
     "LANES",
     "ROWS",
     "has_vnni",
-    "make_max_tile",
+    "make_row_scores",
     "make_score_tile",
-    "max_tile",
+    "make_top_tile",
     "plain_dot4",
+    "row_scores",
     "score_tile",
+    "top_tile",
 ]
 
 VECTORS = 4
@@ -36,6 +39,7 @@ WORDS = ir.VectorType(I32, 16)
 BYTES = ir.VectorType(I8, 64)
 
 Dot4 = Callable[[ir.IRBuilder, ir.Value, ir.Value, ir.Value], ir.Value]
+Step = Callable[[ir.Value, Sequence[ir.Value]], list[ir.Value]]
 
 
 def has_vnni() -> bool:
@@ -84,6 +88,26 @@ def _at(b: ir.IRBuilder, base: ir.Value, byte: ir.Value | int, kind: ir.Type) ->
     return b.bitcast(b.gep(base, [offset]), kind.as_pointer())
 
 
+def _repeat(b: ir.IRBuilder, times: ir.Value, start: Sequence[ir.Value], step: Step) -> list[ir.Value]:
+    """`start`, after `times` times x = step(i, x)."""
+    before, loop, after = b.block, b.append_basic_block("loop"), b.append_basic_block("after")
+    b.cbranch(b.icmp_signed(">", times, I64(0)), loop, after)
+    b.position_at_end(loop)
+    i, running = b.phi(I64), [b.phi(x.type) for x in start]
+    grown = step(i, running)
+    following = b.add(i, I64(1))
+    for phi, first, new in zip([i, *running], [I64(0), *start], [following, *grown], strict=True):
+        phi.add_incoming(first, before)
+        phi.add_incoming(new, loop)
+    b.cbranch(b.icmp_signed("<", following, times), loop, after)
+    b.position_at_end(after)
+    results = [b.phi(x.type) for x in start]
+    for result, first, new in zip(results, start, grown, strict=True):
+        result.add_incoming(first, before)
+        result.add_incoming(new, loop)
+    return results
+
+
 def _accumulate(
     b: ir.IRBuilder,
     dot4: Dot4,
@@ -93,33 +117,17 @@ def _accumulate(
     start: Sequence[ir.Value],
 ) -> list[ir.Value]:
     """`start` + the products over `groups` groups of four dimensions, (ROWS x VECTORS) vectors of words."""
-    before = b.block
-    loop, after = b.append_basic_block("dims"), b.append_basic_block("done")
-    b.cbranch(b.icmp_signed(">", groups, I64(0)), loop, after)
-    b.position_at_end(loop)
-    i = b.phi(I64)
-    i.add_incoming(I64(0), before)
-    totals = [b.phi(WORDS) for _ in start]
-    base = b.gep(q, [b.mul(i, I64(4 * LANES))])
-    lanes = [_load(b, base, 64 * c, WORDS) for c in range(VECTORS)]
-    grown = []
-    for r in range(ROWS):
-        window = _splat(b, _load(b, rows[r], b.mul(i, I64(4)), I32))
-        grown += [dot4(b, totals[r * VECTORS + c], lanes[c], window) for c in range(VECTORS)]
-    for total, first, new in zip(totals, start, grown, strict=True):
-        total.add_incoming(first, before)
-        total.add_incoming(new, loop)
-    following = b.add(i, I64(1))
-    i.add_incoming(following, loop)
-    b.cbranch(b.icmp_signed("<", following, groups), loop, after)
-    b.position_at_end(after)
-    results = []
-    for first, new in zip(start, grown, strict=True):
-        result = b.phi(WORDS)
-        result.add_incoming(first, before)
-        result.add_incoming(new, loop)
-        results.append(result)
-    return results
+
+    def step(i: ir.Value, totals: Sequence[ir.Value]) -> list[ir.Value]:
+        base = b.gep(q, [b.mul(i, I64(4 * LANES))])
+        lanes = [_load(b, base, 64 * c, WORDS) for c in range(VECTORS)]
+        grown = []
+        for r in range(ROWS):
+            window = _splat(b, _load(b, rows[r], b.mul(i, I64(4)), I32))
+            grown += [dot4(b, totals[r * VECTORS + c], lanes[c], window) for c in range(VECTORS)]
+        return grown
+
+    return _repeat(b, groups, start, step)
 
 
 def _bytes_at(b: ir.IRBuilder, address: ir.Value) -> ir.Value:
@@ -127,12 +135,9 @@ def _bytes_at(b: ir.IRBuilder, address: ir.Value) -> ir.Value:
 
 
 def _keep_max(b: ir.IRBuilder, out: ir.Value, totals: Sequence[ir.Value]) -> None:
-    larger = _function(b, ir.FunctionType(WORDS, [WORDS, WORDS]), "llvm.smax.v16i32")
     for c in range(VECTORS):
         place = _at(b, out, 64 * c, WORDS)
-        best = b.load(place, align=4)
-        for r in range(ROWS):
-            best = b.call(larger, [best, totals[r * VECTORS + c]])
+        best = reduce(lambda x, y: _pair(b, "smax", x, y), totals[c::VECTORS], b.load(place, align=4))
         b.store(best, place, align=4)
 
 
@@ -144,20 +149,42 @@ def _biases(b: ir.IRBuilder, bias: ir.Value) -> list[ir.Value]:
     return [_splat(b, _load(b, bias, 4 * r, I32)) for r in range(ROWS) for _ in range(VECTORS)]
 
 
-def make_max_tile(dot4: Dot4) -> Any:
-    """An intrinsic: `best[lane]` = max of what it was and of bias + product over ROWS windows.
+def _pair(b: ir.IRBuilder, name: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    return b.call(_function(b, ir.FunctionType(WORDS, [WORDS, WORDS]), f"llvm.{name}.v16i32"), [x, y])
 
-    Its arguments are addresses and counts: (q, w, bytes from window to window, bias, best, groups).
+
+def _keep_top_two(
+    b: ir.IRBuilder, places: Sequence[ir.Value], totals: Sequence[ir.Value], tag: ir.Value, mask: ir.Value
+) -> None:
+    low, name = _splat(b, mask), _splat(b, tag)
+    high = b.not_(low)
+    for c in range(VECTORS):
+        top = reduce(lambda x, y: _pair(b, "smax", x, y), totals[c::VECTORS])
+        tagged = b.or_(b.and_(top, high), name)
+        best, second = (_at(b, place, 64 * c, WORDS) for place in places)
+        beaten = _pair(b, "smin", b.load(best, align=4), tagged)
+        b.store(_pair(b, "smax", b.load(second, align=4), beaten), second, align=4)
+        b.store(_pair(b, "smax", b.load(best, align=4), tagged), best, align=4)
+
+
+def make_top_tile(dot4: Dot4) -> Any:
+    """An intrinsic: the largest of ROWS scores bias + product goes into `best` and `second` of its lane.
+
+    These keep the two best tiles. A score's lowest bits (`mask`) give way to the tile's number (`tag`). Its
+    arguments are addresses and counts: (q, w, bytes from window to window, bias, best, second, groups, tag,
+    mask).
     """
 
-    def tile(_context: Any, _q: Any, _w: Any, _stride: Any, _bias: Any, _best: Any, _groups: Any) -> Any:
-        signature = types.void(*[types.intp] * 6)
+    def tile(
+        _c: Any, _q: Any, _w: Any, _s: Any, _b: Any, _best: Any, _second: Any, _g: Any, _t: Any, _m: Any
+    ) -> Any:
+        signature = types.void(*[types.intp] * 7, types.int32, types.int32)
 
         def codegen(context: Any, b: ir.IRBuilder, _signature: Any, arguments: Sequence[Any]) -> Any:
-            q, w, stride, bias, best, groups = arguments
+            q, w, stride, bias, best, second, groups, tag, mask = arguments
             rows = _rows(b, _bytes_at(b, w), stride)
             totals = _accumulate(b, dot4, _bytes_at(b, q), rows, groups, _biases(b, _bytes_at(b, bias)))
-            _keep_max(b, _bytes_at(b, best), totals)
+            _keep_top_two(b, [_bytes_at(b, best), _bytes_at(b, second)], totals, tag, mask)
             return context.get_dummy_value()
 
         return signature, codegen
@@ -165,8 +192,41 @@ def make_max_tile(dot4: Dot4) -> Any:
     return intrinsic(tile)
 
 
+def make_row_scores(dot4: Dot4) -> Any:
+    """An intrinsic: scores (ROWS,) of one query, its bytes in a row: `chunks` of 64, filled up with zeros.
+
+    Its arguments: (q, w, bytes from window to window, bias, scores, chunks). What it reads beyond the end of
+    a window meets the query's zeros.
+    """
+
+    def scores(_c: Any, _q: Any, _w: Any, _stride: Any, _bias: Any, _scores: Any, _chunks: Any) -> Any:
+        signature = types.void(*[types.intp] * 6)
+
+        def codegen(context: Any, b: ir.IRBuilder, _signature: Any, arguments: Sequence[Any]) -> Any:
+            q, w, stride, bias, out, chunks = arguments
+            q, out, rows = _bytes_at(b, q), _bytes_at(b, out), _rows(b, _bytes_at(b, w), stride)
+            start = [ir.Constant(WORDS, [0] * 16)] * ROWS
+
+            def step(i: ir.Value, totals: Sequence[ir.Value]) -> list[ir.Value]:
+                byte = b.mul(i, I64(64))
+                query = _load(b, q, byte, WORDS)
+                return [
+                    dot4(b, t, query, _load(b, row, byte, WORDS)) for t, row in zip(totals, rows, strict=True)
+                ]
+
+            add = _function(b, ir.FunctionType(I32, [WORDS]), "llvm.vector.reduce.add.v16i32")
+            for r, total in enumerate(_repeat(b, chunks, start, step)):
+                score = b.add(b.call(add, [total]), _load(b, _bytes_at(b, bias), 4 * r, I32))
+                b.store(score, _at(b, out, 4 * r, I32), align=4)
+            return context.get_dummy_value()
+
+        return signature, codegen
+
+    return intrinsic(scores)
+
+
 def make_score_tile(dot4: Dot4) -> Any:
-    """An intrinsic: as `make_max_tile`, and the scores themselves are written to scores (ROWS, LANES).
+    """An intrinsic: scores (ROWS, LANES), and `best[lane]` becomes the largest of them and of what it was.
 
     Its arguments: (q, w, bytes from window to window, bias, scores, best, groups).
     """
@@ -190,5 +250,7 @@ def make_score_tile(dot4: Dot4) -> Any:
     return intrinsic(tile)
 
 
-max_tile = make_max_tile(vnni_dot4 if has_vnni() else plain_dot4)
-score_tile = make_score_tile(vnni_dot4 if has_vnni() else plain_dot4)
+_dot4 = vnni_dot4 if has_vnni() else plain_dot4
+top_tile = make_top_tile(_dot4)
+score_tile = make_score_tile(_dot4)
+row_scores = make_row_scores(_dot4)

@@ -21,15 +21,17 @@ from numpy.typing import ArrayLike, NDArray
 
 from tag2box.distance import as_rows
 from tag2box.errors import InputError
-from tag2box.int8 import LANES
+from tag2box.int8 import LANES, ROWS
 from tag2box.neighbors_index import Index, build_index
-from tag2box.neighbors_kernels import by_image, candidates, nearest, pack, refine, scan
+from tag2box.neighbors_kernels import as_bytes, by_image, candidates, nearest, pack, refine, scan, settle
 from tag2box.runtime.executor import n_workers
 from tag2box.runtime.progress import Progress, silent
 
 __all__ = ["Neighbors", "group_neighbors", "neighbor_blocks"]
 
 Floats = NDArray[np.floating[Any]]
+
+Tiles = tuple[int, NDArray[np.int32], NDArray[np.int32]]  # mask, best, second: see `scan`
 
 BLOCK = 4096  # queries: enough for whole tiles when an image is near to only a few in a hundred of them
 
@@ -119,49 +121,63 @@ class _Search:
     k: int
 
     def __call__(self, rows: NDArray[np.int64], own: NDArray[np.int32]) -> Neighbors:
-        n, index = len(rows), self.index
-        padded = index.start[own] + rows - self.offsets[own]
-        lower = self._scan(padded)  # (n, n_images)
-        near = np.partition(lower, self.k - 1, axis=1)[:, self.k - 1]
+        n, k = len(rows), self.k
+        padded = self.index.start[own] + rows - self.offsets[own]
+        tiles, lower = self._scan(padded)
+        near = np.partition(lower, k - 1, axis=1)[:, k - 1]
         anything = np.full(n, np.inf, np.float32)
         at, image = candidates(lower, -anything, near)
-        pairs = self._measure(rows, padded, anything, at, image)
-        limit = np.array([np.partition(pairs[2][a:z], self.k - 1)[self.k - 1] for a, z in pairwise(at)])
+        pairs = self._measure(rows, padded, tiles, anything, at, image)
+        limit = np.array([np.partition(pairs[2][a:z], k - 1)[k - 1] for a, z in pairwise(at)])
         limit = (limit.astype(np.float64) ** 2 * (1 + 1e-6)).astype(np.float32)
         at_more, image = candidates(lower, near, limit)
-        more = self._measure(rows, padded, limit, at_more, image)
-        out = (
-            np.empty((n, self.k), np.int32),
-            np.empty((n, self.k), np.int32),
-            np.empty((n, self.k), np.float32),
-        )
-        nearest(self.k, at, pairs, at_more, more, *out)
+        more = self._measure(rows, padded, tiles, limit, at_more, image)
+        out = np.empty((n, k), np.int32), np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+        nearest(k, at, pairs, at_more, more, *out)
         return Neighbors(*out, rows, own)
 
-    def _scan(self, padded: NDArray[np.int64]) -> NDArray[np.float32]:
+    def _scan(self, padded: NDArray[np.int64]) -> tuple[Tiles, NDArray[np.float32]]:
+        """Each image's two best tiles for each query, and lower bounds on its distance: (n, n_images)."""
         index, blocks = self.index, -(-len(padded) // LANES)
         Q = np.empty((blocks, index.W.shape[1], LANES), np.int32)
         for b in range(blocks):
             pack(index.W, padded[b * LANES : (b + 1) * LANES], Q[b])
         norms = np.zeros((2, blocks * LANES), np.float32)
         norms[:, : len(padded)] = index.norm[padded], index.error[padded]
-        lower = np.empty((len(index.grid), blocks * LANES), np.float32)
-        scan(*self._windows(), Q, norms[0], norms[1], lower)
-        return np.ascontiguousarray(lower[:, : len(padded)].T)
+        best, second = np.empty((2, len(index.grid), blocks * LANES), np.int32)
+        lower = np.empty(best.shape, np.float32)
+        most = int(np.diff(index.start).max()) // ROWS
+        mask = (1 << (most - 1).bit_length()) - 1
+        scan(*self._windows(), Q, norms[0], norms[1], mask, best, second, lower)
+        return (mask, best, second), np.ascontiguousarray(lower[:, : len(padded)].T)
 
     def _windows(self) -> tuple[Any, Any, Any, Any, Any, Any]:
         index = self.index
         return index.W, index.start, index.bias, index.grid, index.unit, index.typical
 
     def _measure(
-        self, rows: NDArray[np.int64], padded: NDArray[np.int64], limit: Any, at: Any, image: Any
+        self,
+        rows: NDArray[np.int64],
+        padded: NDArray[np.int64],
+        tiles: Tiles,
+        limit: NDArray[np.float32],
+        at: NDArray[np.int64],
+        image: NDArray[np.int32],
     ) -> tuple[Any, Any, Any]:
         """The windows and distances of pairs (query, image): (images, windows, distances)."""
         window, distance = np.empty(len(image), np.int32), np.empty(len(image), np.float32)
-        norms = self.index.norm[padded], self.index.error[padded]
+        space = (
+            as_rows(self.X),
+            self.offsets,
+            *self._windows(),
+            self.index.norm[padded],
+            self.index.error[padded],
+        )
+        queries = np.zeros((len(padded), -(-self.index.W.shape[1] // 16) * 16), np.int32)
+        as_bytes(self.index.W, padded, queries)
         pairs = by_image(at, image, len(self.index.grid))
-        X = as_rows(self.X)
-        refine(X, self.offsets, *self._windows(), *norms, rows, padded, limit, *pairs, window, distance)
+        left = settle(*space, rows, limit, *tiles, queries, *pairs, window, distance)
+        refine(*space, rows, padded, limit, *left, window, distance)
         return image, window, distance
 
 

@@ -65,7 +65,9 @@ def build_index(X: Floats, offsets: NDArray[np.int64]) -> Index:
     within = np.arange(start[-1]) - np.repeat(start[:-1], padded)
     source = np.repeat(offsets[:-1], padded) + np.minimum(within, np.repeat(sizes - 1, padded))
     mean, signs, step, typical = _grid(X)
-    W = np.zeros((len(source), -(-X.shape[1] // 4) * 4), np.int8)
+    width = -(-X.shape[1] // 4) * 4
+    # 64 bytes more than there are: rows are also read in whole vectors.
+    W = np.zeros(len(source) * width + 64, np.int8)[:-64].reshape(-1, width)
     total = np.empty(len(source), np.int32)
     norm, error, grid = np.empty((3, len(source)), np.float32)
     for i in range(0, len(source), CHUNK):

@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from tag2box.compiled import kernel
 from tag2box.distance import distance
-from tag2box.int8 import LANES, ROWS, max_tile, score_tile
+from tag2box.int8 import LANES, ROWS, row_scores, score_tile, top_tile
 
-__all__ = ["by_image", "candidates", "nearest", "pack", "refine", "scan"]
+__all__ = ["as_bytes", "by_image", "candidates", "nearest", "pack", "refine", "scan", "settle"]
 
 Floats = NDArray[np.floating[Any]]
 LOWEST, HIGHEST = np.int32(-(2**31)), np.int32(2**31 - 1)
@@ -27,6 +27,14 @@ def pack(W: NDArray[np.int32], rows: NDArray[np.int64], out: NDArray[np.int32]) 
 
 
 @kernel
+def as_bytes(W: NDArray[np.int32], rows: NDArray[np.int64], out: NDArray[np.int32]) -> None:
+    """Rows of W as unsigned bytes + 128, one after the other; out (rows, at least groups) is zero before."""
+    for r in range(len(rows)):
+        for g in range(W.shape[1]):
+            out[r, g] = W[rows[r], g] ^ SIGN
+
+
+@kernel
 def scan(
     W: NDArray[np.int32],
     start: NDArray[np.int64],
@@ -37,27 +45,40 @@ def scan(
     Q: NDArray[np.int32],
     norm: NDArray[np.float32],
     error: NDArray[np.float32],
+    mask: int,
+    best: NDArray[np.int32],
+    second: NDArray[np.int32],
     lower: NDArray[np.float32],
 ) -> None:
-    """`lower[image, query]`: a lower bound on the squared distance to the image's nearest window.
+    """`best`, `second`: each image's two best tiles for each query, (images, queries); their scores are upper
+    bounds but for |q| typical + |e_q||w'|, their lowest bits (`mask`) the tile's number.
 
-    Q: (blocks, groups, LANES) packed queries; norm, error: theirs, padded to whole blocks.
+    `lower`: what that makes the squared distance to the nearest window at least. Q: (blocks, groups, LANES)
+    packed queries; norm, error: theirs. Queries are padded to whole blocks.
     """
     blocks, groups = Q.shape[0], Q.shape[1]
-    best = np.empty(LANES, np.int32)
     queries, windows, biases = np.intp(Q.ctypes.data), np.intp(W.ctypes.data), np.intp(bias.ctypes.data)
     stride = 4 * groups
     for i in range(len(start) - 1):
+        best[i], second[i] = LOWEST, LOWEST
         for b in range(blocks):
-            best[:] = LOWEST
-            q = queries + b * stride * LANES
+            first, other = np.intp(best[i].ctypes.data), np.intp(second[i].ctypes.data)
             for w in range(start[i], start[i + 1], ROWS):
-                max_tile(q, windows + w * stride, stride, biases + 4 * w, np.intp(best.ctypes.data), groups)
-            for lane in range(LANES):
-                j = b * LANES + lane
-                score = best[lane] * unit + norm[j] * typical + error[j] * grid[i]
-                size = norm[j] * norm[j]
-                lower[i, j] = size - 2 * score - ROUNDING * (size + abs(score))
+                top_tile(
+                    queries + b * stride * LANES,
+                    windows + w * stride,
+                    stride,
+                    biases + 4 * w,
+                    first + 4 * b * LANES,
+                    other + 4 * b * LANES,
+                    groups,
+                    np.int32((w - start[i]) // ROWS),
+                    np.int32(mask),
+                )
+        for j in range(blocks * LANES):
+            score = (best[i, j] | mask) * unit + norm[j] * typical + error[j] * grid[i]
+            size = norm[j] * norm[j]
+            lower[i, j] = size - 2 * score - ROUNDING * (size + abs(score))
         if start[i] == start[i + 1]:
             lower[i] = np.inf
 
@@ -98,6 +119,93 @@ def by_image(at: NDArray[np.int64], image: NDArray[np.int32], n_images: int) -> 
             query[fill[image[p]]] = q
             fill[image[p]] += 1
     return first, place, query
+
+
+@kernel
+def settle(
+    X: NDArray[Any],
+    offsets: NDArray[np.int64],
+    W: NDArray[np.int32],
+    start: NDArray[np.int64],
+    bias: NDArray[np.int32],
+    grid: NDArray[np.float32],
+    unit: float,
+    typical: float,
+    norm: NDArray[np.float32],
+    error: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    limit: NDArray[np.float32],
+    mask: int,
+    best: NDArray[np.int32],
+    second: NDArray[np.int32],
+    queries: NDArray[np.int32],
+    first: NDArray[np.int64],
+    place: NDArray[np.int64],
+    query: NDArray[np.int64],
+    out_window: NDArray[np.int32],
+    out_distance: NDArray[np.float32],
+) -> tuple[Any, Any, Any]:
+    """The nearest window of each pair (query, image), looked for in the best tile alone; see `refine`.
+
+    Returns the pairs where another tile might hold a nearer one, by image as they came.
+    """
+    left = np.zeros(len(first), np.int64)
+    left_place, left_query = np.empty(len(place), np.int64), np.empty(len(place), np.int64)
+    scores = np.empty(ROWS, np.int32)
+    stride, chunks = 4 * W.shape[1], queries.shape[1] // 16
+    n = 0
+    for i in range(len(start) - 1):
+        for c in range(first[i], first[i + 1]):
+            p, q = place[c], query[c]
+            top = best[i, q]
+            size = norm[q] * norm[q]
+            slack = norm[q] * typical + error[q] * grid[i] + unit
+            slack += ROUNDING * (size + abs(top * unit))
+            out_distance[p] = np.inf
+            if size - 2 * ((top | mask) * unit + slack) > limit[q]:
+                continue
+            w = ROWS * (top & mask)
+            row_scores(
+                np.intp(queries[q].ctypes.data),
+                np.intp(W.ctypes.data) + (start[i] + w) * stride,
+                stride,
+                np.intp(bias.ctypes.data) + 4 * (start[i] + w),
+                np.intp(scores.ctypes.data),
+                chunks,
+            )
+            # The likeliest window first: what is farther than that for certain is not measured.
+            likeliest = scores.argmax()
+            out_window[p] = offsets[i] + w + likeliest
+            out_distance[p] = distance(X, rows[q], out_window[p])
+            for r in range(min(ROWS, offsets[i + 1] - offsets[i] - w)):
+                if r != likeliest and scores[r] * unit + slack >= _needed(size, out_distance[p], limit[q]):
+                    _keep_nearer(
+                        distance(X, rows[q], offsets[i] + w + r),
+                        offsets[i] + w + r,
+                        p,
+                        out_window,
+                        out_distance,
+                    )
+            if (second[i, q] | mask) * unit + slack >= _needed(size, out_distance[p], limit[q]):
+                left_place[n], left_query[n] = p, q
+                n += 1
+        left[i + 1] = n
+    return left, left_place[:n], left_query[:n]
+
+
+@kernel
+def _needed(size: Any, nearest: Any, limit: Any) -> Any:
+    """The score of a window that is no farther than `nearest`, nor than the limit."""
+    return (size - min(nearest * nearest * (1 + ROUNDING), limit)) / 2
+
+
+@kernel
+def _keep_nearer(
+    r: np.float32, row: int, p: int, out_window: NDArray[np.int32], out_distance: NDArray[np.float32]
+) -> None:
+    if r < out_distance[p] or (r == out_distance[p] and row < out_window[p]):
+        out_distance[p] = r
+        out_window[p] = row
 
 
 @kernel
@@ -168,8 +276,7 @@ def refine(
                 out_window[p] = offsets[i] + likeliest[lane]
                 r = distance(X, rows[q], out_window[p])
                 out_distance[p] = r
-                enough = min(r * r * (1 + ROUNDING), limit[q])
-                least[lane] = np.int32(max(((size - enough) / 2 - slack) / unit - 1, LOWEST + 1.0))
+                least[lane] = np.int32(max((_needed(size, r, limit[q]) - slack) / unit - 1, LOWEST + 1.0))
             for w in range(windows):
                 hits = np.int32(0)
                 for lane in range(LANES):
@@ -181,9 +288,7 @@ def refine(
                     if scores[w, lane] >= least[lane] and w != likeliest[lane]:
                         p = place[c + lane]
                         r = distance(X, rows[query[c + lane]], row)
-                        if r < out_distance[p] or (r == out_distance[p] and row < out_window[p]):
-                            out_distance[p] = r
-                            out_window[p] = row
+                        _keep_nearer(r, row, p, out_window, out_distance)
 
 
 @kernel
