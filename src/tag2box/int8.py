@@ -134,13 +134,6 @@ def _bytes_at(b: ir.IRBuilder, address: ir.Value) -> ir.Value:
     return b.inttoptr(address, I8.as_pointer())
 
 
-def _keep_max(b: ir.IRBuilder, out: ir.Value, totals: Sequence[ir.Value]) -> None:
-    for c in range(VECTORS):
-        place = _at(b, out, 64 * c, WORDS)
-        best = reduce(lambda x, y: _pair(b, "smax", x, y), totals[c::VECTORS], b.load(place, align=4))
-        b.store(best, place, align=4)
-
-
 def _rows(b: ir.IRBuilder, w: ir.Value, stride: ir.Value) -> list[ir.Value]:
     return [b.gep(w, [b.mul(stride, I64(r))]) for r in range(ROWS)]
 
@@ -226,23 +219,20 @@ def make_row_scores(dot4: Dot4) -> Any:
 
 
 def make_score_tile(dot4: Dot4) -> Any:
-    """An intrinsic: scores (ROWS, LANES), and `best[lane]` becomes the largest of them and of what it was.
+    """An intrinsic: scores (ROWS, LANES), all of them.
 
-    Its arguments: (q, w, bytes from window to window, bias, scores, best, groups).
+    Its arguments: (q, w, bytes from window to window, bias, scores, groups).
     """
 
-    def tile(
-        _c: Any, _q: Any, _w: Any, _stride: Any, _bias: Any, _scores: Any, _best: Any, _groups: Any
-    ) -> Any:
-        signature = types.void(*[types.intp] * 7)
+    def tile(_c: Any, _q: Any, _w: Any, _stride: Any, _bias: Any, _scores: Any, _groups: Any) -> Any:
+        signature = types.void(*[types.intp] * 6)
 
         def codegen(context: Any, b: ir.IRBuilder, _signature: Any, arguments: Sequence[Any]) -> Any:
-            q, w, stride, bias, scores, best, groups = arguments
+            q, w, stride, bias, scores, groups = arguments
             rows, out = _rows(b, _bytes_at(b, w), stride), _bytes_at(b, scores)
             totals = _accumulate(b, dot4, _bytes_at(b, q), rows, groups, _biases(b, _bytes_at(b, bias)))
             for at, total in enumerate(totals):
                 b.store(total, _at(b, out, 64 * at, WORDS), align=4)
-            _keep_max(b, _bytes_at(b, best), totals)
             return context.get_dummy_value()
 
         return signature, codegen

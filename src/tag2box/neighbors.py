@@ -14,7 +14,7 @@ from collections.abc import Container, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -113,6 +113,16 @@ def neighbor_blocks(
             progress("neighbours", done := done + 1, len(blocks))
 
 
+class _Pairs(NamedTuple):
+    """Images for each query, from `at[q]` to `at[q + 1]`, the window found in each, and what is unsettled."""
+
+    at: NDArray[np.int64]
+    image: NDArray[np.int32]
+    window: NDArray[np.int32]
+    distance: NDArray[np.float32]
+    left: tuple[Any, Any, Any]
+
+
 @dataclass(frozen=True)
 class _Search:
     X: Floats
@@ -124,16 +134,18 @@ class _Search:
         n, k = len(rows), self.k
         padded = self.index.start[own] + rows - self.offsets[own]
         tiles, lower = self._scan(padded)
+        # The k images of lowest bound; the windows found in them limit how far the k nearest can be.
         near = np.partition(lower, k - 1, axis=1)[:, k - 1]
         anything = np.full(n, np.inf, np.float32)
-        at, image = candidates(lower, -anything, near)
-        pairs = self._measure(rows, padded, tiles, anything, at, image)
-        limit = np.array([np.partition(pairs[2][a:z], k - 1)[k - 1] for a, z in pairwise(at)])
-        limit = (limit.astype(np.float64) ** 2 * (1 + 1e-6)).astype(np.float32)
-        at_more, image = candidates(lower, near, limit)
-        more = self._measure(rows, padded, tiles, limit, at_more, image)
+        some = self._settle(rows, padded, tiles, anything, *candidates(lower, -anything, near))
+        kth = [np.partition(some.distance[a:z], k - 1)[k - 1] for a, z in pairwise(some.at)]
+        limit = (np.array(kth, np.float64) ** 2 * (1 + 1e-6)).astype(np.float32)
+        # Every other image within the limit; then what the best tile alone could not tell, of both.
+        more = self._settle(rows, padded, tiles, limit, *candidates(lower, near, limit))
+        for pairs in (some, more):
+            self._refine(rows, padded, limit, pairs)
         out = np.empty((n, k), np.int32), np.empty((n, k), np.int32), np.empty((n, k), np.float32)
-        nearest(k, at, pairs, at_more, more, *out)
+        nearest(k, some.at, some[1:4], more.at, more[1:4], *out)
         return Neighbors(*out, rows, own)
 
     def _scan(self, padded: NDArray[np.int64]) -> tuple[Tiles, NDArray[np.float32]]:
@@ -155,7 +167,11 @@ class _Search:
         index = self.index
         return index.W, index.start, index.bias, index.grid, index.unit, index.typical
 
-    def _measure(
+    def _space(self, padded: NDArray[np.int64]) -> tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any, Any]:
+        index = self.index
+        return as_rows(self.X), self.offsets, *self._windows(), index.norm[padded], index.error[padded]
+
+    def _settle(
         self,
         rows: NDArray[np.int64],
         padded: NDArray[np.int64],
@@ -163,22 +179,18 @@ class _Search:
         limit: NDArray[np.float32],
         at: NDArray[np.int64],
         image: NDArray[np.int32],
-    ) -> tuple[Any, Any, Any]:
-        """The windows and distances of pairs (query, image): (images, windows, distances)."""
+    ) -> _Pairs:
         window, distance = np.empty(len(image), np.int32), np.empty(len(image), np.float32)
-        space = (
-            as_rows(self.X),
-            self.offsets,
-            *self._windows(),
-            self.index.norm[padded],
-            self.index.error[padded],
-        )
         queries = np.zeros((len(padded), -(-self.index.W.shape[1] // 16) * 16), np.int32)
         as_bytes(self.index.W, padded, queries)
-        pairs = by_image(at, image, len(self.index.grid))
-        left = settle(*space, rows, limit, *tiles, queries, *pairs, window, distance)
-        refine(*space, rows, padded, limit, *left, window, distance)
-        return image, window, distance
+        order = by_image(at, image, len(self.index.grid))
+        left = settle(*self._space(padded), rows, limit, *tiles, queries, *order, window, distance)
+        return _Pairs(at, image, window, distance, left)
+
+    def _refine(
+        self, rows: NDArray[np.int64], padded: NDArray[np.int64], limit: NDArray[np.float32], pairs: _Pairs
+    ) -> None:
+        refine(*self._space(padded), rows, padded, limit, *pairs.left, pairs.window, pairs.distance)
 
 
 def _checked(

@@ -145,9 +145,10 @@ def settle(
     out_window: NDArray[np.int32],
     out_distance: NDArray[np.float32],
 ) -> tuple[Any, Any, Any]:
-    """The nearest window of each pair (query, image), looked for in the best tile alone; see `refine`.
+    """The nearest window of each pair (query, image) in its best tile; infinity where all lie beyond `limit`.
 
-    Returns the pairs where another tile might hold a nearer one, by image as they came.
+    Returns the pairs where another tile may hold a nearer one within the limit, by image as they came.
+    queries: their bytes, one after the other; the rest is as in `scan` and `refine`.
     """
     left = np.zeros(len(first), np.int64)
     left_place, left_query = np.empty(len(place), np.int64), np.empty(len(place), np.int64)
@@ -209,13 +210,6 @@ def _keep_nearer(
 
 
 @kernel
-def _first_best(scores: NDArray[np.int32], best: NDArray[np.int32], out: NDArray[np.int32]) -> None:
-    for w in range(len(scores) - 1, -1, -1):
-        for lane in range(LANES):
-            out[lane] = np.int32(w) if scores[w, lane] == best[lane] else out[lane]
-
-
-@kernel
 def refine(
     X: NDArray[Any],
     offsets: NDArray[np.int64],
@@ -236,22 +230,19 @@ def refine(
     out_window: NDArray[np.int32],
     out_distance: NDArray[np.float32],
 ) -> None:
-    """The nearest window and its distance for each pair (query, image) within its query's `limit`.
+    """Replace the window of each pair (query, image) by the nearest one, unless that lies beyond the limit.
 
-    All of an image's windows are scored by bytes; those that the bound leaves are measured in floats. Beyond
-    the limit the answer is infinity, or a window that lies beyond it too. rows, padded: where each query is
-    in X and in W; norm, error: theirs.
+    All of an image's windows are scored by bytes; those that may be nearer than the one known, and within the
+    limit, are measured in floats. rows, padded: where each query is in X and in W; norm, error: theirs.
     """
     scores = np.empty(((start[1:] - start[:-1]).max(), LANES), np.int32)
-    best, least, likeliest = np.empty((3, LANES), np.int32)
+    least = np.empty(LANES, np.int32)
     Q = np.empty((W.shape[1], LANES), np.int32)
     stride = 4 * W.shape[1]
     for i in range(len(start) - 1):
-        windows = offsets[i + 1] - offsets[i]
         for c in range(first[i], first[i + 1], LANES):
             n = min(LANES, first[i + 1] - c)
             pack(W, padded[query[c : c + n]], Q)
-            best[:] = LOWEST
             for w in range(start[i], start[i + 1], ROWS):
                 score_tile(
                     np.intp(Q.ctypes.data),
@@ -259,25 +250,17 @@ def refine(
                     stride,
                     np.intp(bias.ctypes.data) + 4 * w,
                     np.intp(scores.ctypes.data) + 4 * LANES * (w - start[i]),
-                    np.intp(best.ctypes.data),
                     W.shape[1],
                 )
-            _first_best(scores[:windows], best, likeliest)
             least[:] = HIGHEST
             for lane in range(n):
                 p, q = place[c + lane], query[c + lane]
-                out_distance[p] = np.inf
                 size = norm[q] * norm[q]
+                needed = _needed(size, out_distance[p], limit[q])
                 slack = norm[q] * typical + error[q] * grid[i] + unit
-                slack += ROUNDING * (size + abs(best[lane] * unit))
-                if size - 2 * (best[lane] * unit + slack) > limit[q]:
-                    continue
-                # The likeliest window first: what is farther than that for certain is not measured.
-                out_window[p] = offsets[i] + likeliest[lane]
-                r = distance(X, rows[q], out_window[p])
-                out_distance[p] = r
-                least[lane] = np.int32(max((_needed(size, r, limit[q]) - slack) / unit - 1, LOWEST + 1.0))
-            for w in range(windows):
+                slack += ROUNDING * (size + abs(needed))
+                least[lane] = np.int32(max((needed - slack) / unit - 1, LOWEST + 1.0))
+            for w in range(offsets[i + 1] - offsets[i]):
                 hits = np.int32(0)
                 for lane in range(LANES):
                     hits += np.int32(scores[w, lane] >= least[lane])
@@ -285,8 +268,8 @@ def refine(
                     continue
                 row = offsets[i] + w
                 for lane in range(n):
-                    if scores[w, lane] >= least[lane] and w != likeliest[lane]:
-                        p = place[c + lane]
+                    p = place[c + lane]
+                    if scores[w, lane] >= least[lane] and row != out_window[p]:
                         r = distance(X, rows[query[c + lane]], row)
                         _keep_nearer(r, row, p, out_window, out_distance)
 
