@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Container, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,18 @@ from tag2box.distance import as_rows
 from tag2box.errors import InputError
 from tag2box.int8 import LANES, ROWS
 from tag2box.neighbors_index import Index, build_index
-from tag2box.neighbors_kernels import as_bytes, by_image, candidates, nearest, pack, refine, scan, settle
+from tag2box.neighbors_kernels import (
+    about_kth,
+    as_bytes,
+    by_image,
+    candidates,
+    limits,
+    nearest,
+    pack,
+    refine,
+    scan,
+    settle,
+)
 from tag2box.runtime.executor import n_workers
 from tag2box.runtime.progress import Progress, silent
 
@@ -135,11 +145,10 @@ class _Search:
         padded = self.index.start[own] + rows - self.offsets[own]
         tiles, lower = self._scan(padded)
         # The k images of lowest bound; the windows found in them limit how far the k nearest can be.
-        near = np.partition(lower, k - 1, axis=1)[:, k - 1]
+        near = about_kth(lower, k)
         anything = np.full(n, np.inf, np.float32)
         some = self._settle(rows, padded, tiles, anything, *candidates(lower, -anything, near))
-        kth = [np.partition(some.distance[a:z], k - 1)[k - 1] for a, z in pairwise(some.at)]
-        limit = (np.array(kth, np.float64) ** 2 * (1 + 1e-6)).astype(np.float32)
+        limit = limits(some.distance, some.at, k)
         # Every other image within the limit; then what the best tile alone could not tell, of both.
         more = self._settle(rows, padded, tiles, limit, *candidates(lower, near, limit))
         for pairs in (some, more):

@@ -9,13 +9,25 @@ from tag2box.compiled import kernel
 from tag2box.distance import distance
 from tag2box.int8 import LANES, ROWS, row_scores, score_tile, top_tile
 
-__all__ = ["as_bytes", "by_image", "candidates", "nearest", "pack", "refine", "scan", "settle"]
+__all__ = [
+    "about_kth",
+    "as_bytes",
+    "by_image",
+    "candidates",
+    "limits",
+    "nearest",
+    "pack",
+    "refine",
+    "scan",
+    "settle",
+]
 
 Floats = NDArray[np.floating[Any]]
 LOWEST, HIGHEST = np.int32(-(2**31)), np.int32(2**31 - 1)
 SIGN = np.int32(-0x7F7F7F80)  # 0x80808080: from signed bytes to bytes + 128
 # Bounds are kept in float32, distances compared in it: both are off by less than this share.
 ROUNDING = 2e-6
+BINS = 512
 
 
 @kernel
@@ -81,6 +93,44 @@ def scan(
             lower[i, j] = size - 2 * score - ROUNDING * (size + abs(score))
         if start[i] == start[i + 1]:
             lower[i] = np.inf
+
+
+@kernel
+def about_kth(lower: NDArray[np.float32], k: int) -> NDArray[np.float32]:
+    """For each row a value that at least k, and hardly more, of its entries do not exceed, by counting."""
+    out = np.empty(len(lower), np.float32)
+    bins = np.empty(lower.shape[1], np.int32)
+    for q in range(len(lower)):
+        low, high = np.float32(np.inf), np.float32(-np.inf)
+        for x in lower[q]:
+            low = min(low, x)
+            high = max(high, x if x < np.inf else high)
+        scale = np.float32((BINS - 1) / (high - low)) if high > low else np.float32(0)
+        count = np.zeros(BINS + 1, np.int32)  # the last for images without windows
+        for i in range(len(bins)):
+            bins[i] = np.int32((lower[q, i] - low) * scale) if lower[q, i] < np.inf else BINS
+            count[bins[i]] += 1
+        last, reached = 0, count[0]
+        while reached < k:
+            last += 1
+            reached += count[last]
+        if reached > 2 * k:
+            out[q] = np.partition(lower[q], k - 1)[k - 1]
+            continue
+        out[q] = low
+        for i in range(len(bins)):
+            out[q] = max(out[q], lower[q, i] if bins[i] <= last else low)
+    return out
+
+
+@kernel
+def limits(distance: NDArray[np.float32], at: NDArray[np.int64], k: int) -> NDArray[np.float32]:
+    """The square of each query's k-th smallest distance, rounded up."""
+    out = np.empty(len(at) - 1, np.float32)
+    for q in range(len(out)):
+        kth = np.float64(np.partition(distance[at[q] : at[q + 1]], k - 1)[k - 1])
+        out[q] = kth * kth * (1 + ROUNDING)
+    return out
 
 
 @kernel
