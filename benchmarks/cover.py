@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks import Line, Skip, data
 from tag2box.boxes import iou_matrix
-from tag2box.contrast import above_chance, contrast
+from tag2box.contrast import above_chance, best_share, contrast, snap
 from tag2box.cover import cover_graph, greedy_cover
 from tag2box.images import read_images
 from tag2box.mining import negative_mining
@@ -116,21 +116,26 @@ def corloc_table():
 
 
 def first_windows(table, positive, xyxy, offsets):
-    """{method: (images, rows of the first window of each)}, each with and without contrast."""
+    """{method: (images, the first window of each)}, each with and without contrast."""
     k = max(len(positive) // 2, 1)
     graph = cover_graph(table, positive, k)
     degree = np.zeros(len(xyxy))
     degree[graph.V] = above_chance(graph, len(offsets) - 1)
     score = contrast(xyxy, offsets, degree)
+    seeds = best_share(score, offsets, 0.05)
     covers = {
         "marginal": greedy_cover(graph),
         "score": greedy_cover(graph, method="score"),
         "negative mining": negative_mining(table, positive),
+        "marginal, contrast seeds": greedy_cover(cover_graph(table, positive, k, seeds)),
     }
     found = {}
     for method, cover in covers.items():
-        found[method] = cover.first()
-    return found | {"contrast alone": (positive, [best_row(score, offsets, i) for i in positive])}
+        for name, made in ((method, cover), (f"{method}, snapped", snap(cover, xyxy, offsets, score))):
+            images, rows = made.first()
+            found[name] = images, xyxy[rows]
+    best = [best_row(score, offsets, i) for i in positive]
+    return found | {"contrast alone": (positive, xyxy[best])}
 
 
 def best_row(score, offsets, image):
@@ -149,10 +154,9 @@ def authors_windows(images, name):
     return list(first), np.array(list(first.values()))
 
 
-def corloc(images, name, of, windows, xyxy=None):
+def corloc(images, name, of, boxes):
     """Share of the positive images whose window has IoU >= 0.5 with an object of the class."""
     label, truth = images.classes.index(name), images.truth
-    boxes = windows if xyxy is None else xyxy[windows]
     right = 0
     for image, box in zip(of, boxes, strict=True):
         objects = truth.xyxy[(truth.image == image) & (truth.label == label)]

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tag2box.contrast import CELLS, above_chance, contrast, vote_map
-from tag2box.cover import cover_graph
+from tag2box.contrast import CELLS, above_chance, best_share, contrast, snap, vote_map
+from tag2box.cover import Cover, cover_graph
 from tag2box.errors import InputError
 from tag2box.neighbors import Neighbors
 
@@ -98,6 +98,37 @@ def test_above_chance_is_zero_where_neighbours_are_random():
     value = above_chance(cover_graph(table, np.arange(50), k), n_images)
     assert abs(value.mean()) < 4 * value.std() / np.sqrt(n)
     assert above_chance(cover_graph(table, np.arange(50), 1), n_images).tolist() == [0] * n
+
+
+def made_cover(covered, image):
+    n = len(covered)
+    return Cover(
+        selected=np.arange(n),
+        gains=np.ones(n),
+        covered=np.array(covered),
+        image=np.array(image, np.int32),
+        by=np.arange(n),
+        F_S=float(n),
+        F_V=float(n),
+        at_least=n,
+    )
+
+
+def test_snap_moves_to_the_best_window_that_overlaps():
+    xyxy = [[0, 0, 4, 4], [0, 0, 8, 8], [20, 20, 28, 28], [0, 0, 8, 8], [5, 5, 30, 30]]
+    score = [0, 1, 9, 2, 1]
+    snapped = snap(made_cover([0, 3, 2, 1], [0, 1, 0, 0]), xyxy, [0, 3, 5], score)
+    assert snapped.covered.tolist() == [1, 3, 2]
+    assert snapped.image.tolist() == [0, 1, 0]
+    assert snapped.by.tolist() == [0, 1, 2]
+    assert snap(made_cover([0], [0]), xyxy, [0, 3, 5], score, iou=0.3).covered.tolist() == [0]
+
+
+def test_the_best_share_of_each_image():
+    kept = best_share([3, 1, 3, 2, 5], [0, 4, 4, 5], 0.5)
+    assert np.flatnonzero(kept).tolist() == [0, 2, 4]
+    with pytest.raises(InputError, match="share"):
+        best_share([1], [0, 1], 0)
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,13 @@ def test_a_smaller_k_and_another_class_need_no_new_table():
     assert a.V.tolist() == [v for v in range(18) if positive[v // 3]]
 
 
+def test_only_seeds_are_selected_but_any_box_is_covered():
+    neighbors, seeds = table(4), np.arange(18) % 3 == 0
+    graph = cover_graph(neighbors, np.ones(6, bool), 4, seeds=seeds)
+    assert graph.V.tolist() == [0, 3, 6, 9, 12, 15]
+    assert set(graph.U) == set(neighbors.window[::3].ravel())
+
+
 @pytest.mark.parametrize("method", ["marginal", "score"])
 def test_a_class_of_background_ends_with_nothing_and_says_so(method):
     """Every window's nearest images are negative ones."""

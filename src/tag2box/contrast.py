@@ -11,17 +11,18 @@ The cube, the square root and the ring of a quarter are from trials on VOC 2007 
 CorLoc of the best window of each image rose from 0.16 to 0.41.
 """
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tag2box.boxes import as_boxes
-from tag2box.cover import CoverGraph
+from tag2box.boxes import as_boxes, iou_matrix
+from tag2box.cover import Cover, CoverGraph
 from tag2box.errors import InputError
 
-__all__ = ["above_chance", "contrast", "vote_map"]
+__all__ = ["above_chance", "best_share", "contrast", "snap", "vote_map"]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -61,6 +62,39 @@ def contrast(
     for a, z in pairwise(bounds):
         score[a:z] = _contrast(boxes[a:z], worth[a:z], power, ring)
     return score
+
+
+def snap(cover: Cover, xyxy: ArrayLike, offsets: ArrayLike, score: ArrayLike, iou: float = 0.1) -> Cover:
+    """The cover with each covered window replaced by the best-scored window of its image that overlaps it.
+
+    The cover finds where the class is, mostly by a part; the contrast says how far the object reaches. Those
+    that snap to the same one are kept once. `iou`: the least overlap; 0.1 did best on VOC, of 0.001 to 0.5.
+    """
+    boxes, bounds = as_boxes(xyxy), np.asarray(offsets, dtype=np.int64)
+    value = np.asarray(score, dtype=np.float64)
+    rows = np.empty_like(cover.covered)
+    for image in np.unique(cover.image):
+        mine = cover.image == image
+        a, z = bounds[image], bounds[image + 1]
+        overlaps = iou_matrix(boxes[cover.covered[mine]], boxes[a:z]) >= iou
+        rows[mine] = a + np.where(overlaps, value[a:z], -np.inf).argmax(axis=1)
+    first = np.sort(np.unique(rows, return_index=True)[1])
+    return replace(cover, covered=rows[first], image=cover.image[first], by=cover.by[first])
+
+
+def best_share(score: ArrayLike, offsets: ArrayLike, share: float) -> NDArray[np.bool_]:
+    """A mask over the windows: the best-scored `share` of each image, at least one; ties to the smaller row.
+
+    As `seeds` of `cover_graph` it keeps the selection to promising windows: the authors' release does so with
+    the degree and a share of 0.2; with the contrast 0.05 did better.
+    """
+    value, bounds = np.asarray(score, dtype=np.float64), np.asarray(offsets, dtype=np.int64)
+    if not 0 < share <= 1:
+        raise InputError(f"share must lie above 0 and up to 1, but it is {share}")
+    kept = np.zeros(len(value), np.bool_)
+    for a, z in pairwise(bounds):
+        kept[a + np.argsort(-value[a:z], kind="stable")[: int(np.ceil(share * (z - a)))]] = True
+    return kept
 
 
 def vote_map(xyxy: ArrayLike, degree: ArrayLike, power: float = 3.0) -> tuple[NDArray[np.float64], float]:

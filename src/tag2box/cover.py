@@ -106,11 +106,14 @@ def as_mask(images: ArrayLike, n_images: int, name: str) -> NDArray[np.bool_]:
     return mask
 
 
-def cover_graph(neighbors: Neighbors, positive: ArrayLike, k: int) -> CoverGraph:
+def cover_graph(
+    neighbors: Neighbors, positive: ArrayLike, k: int, seeds: NDArray[np.bool_] | None = None
+) -> CoverGraph:
     """The graph of one class: the windows of its positive images, and their boxes among the `k` nearest.
 
     `positive` is a bool mask over the images, or their indices. Queries of other images are left out, so one
-    table serves every class, and every `k` up to its own. Two passes over the table.
+    table serves every class, and every `k` up to its own. `seeds`: a mask over the rows of X, the windows
+    that may be selected (any may be covered). Two passes over the table.
     """
     if not 1 <= k <= neighbors.image.shape[1]:
         raise InputError(f"k must lie between 1 and the table's {neighbors.image.shape[1]}, but it is {k}")
@@ -118,6 +121,9 @@ def cover_graph(neighbors: Neighbors, positive: ArrayLike, k: int) -> CoverGraph
     rows = np.arange(len(neighbors.image))
     if neighbors.own is not None:
         rows = rows[mask[neighbors.own]]
+    queries = np.arange(len(neighbors.image)) if neighbors.queries is None else neighbors.queries
+    if seeds is not None:
+        rows = rows[np.asarray(seeds, dtype=np.bool_)[queries[rows]]]
     n_boxes = int(neighbors.window.max(initial=-1)) + 1
     indptr, home, fault = count_edges(neighbors.image, neighbors.window, rows, k, mask, n_boxes)
     if fault >= 0:
@@ -134,7 +140,7 @@ def cover_graph(neighbors: Neighbors, positive: ArrayLike, k: int) -> CoverGraph
     fill_edges(
         neighbors.image, neighbors.window, neighbors.distance, rows, k, mask, number, indptr, box, total
     )
-    V = rows if neighbors.queries is None else neighbors.queries[rows].astype(np.int64)
+    V = queries[rows].astype(np.int64)
     edges = indptr, box, *transpose(indptr, box, len(U))
     return CoverGraph(*edges, V, U, home[U], total, k, int(mask.sum()))
 
