@@ -43,6 +43,7 @@ Floats = NDArray[np.floating[Any]]
 
 Tiles = tuple[int, NDArray[np.int32], NDArray[np.int32]]  # mask, best, second: see `scan`
 
+TABLE = 1 << 28
 BLOCK = 4096  # queries: enough for whole tiles when an image is near to only a few in a hundred of them
 
 
@@ -67,19 +68,24 @@ def group_neighbors(
     queries: ArrayLike,
     k: int,
     *,
-    block: int = BLOCK,
+    block: int | None = None,
     workers: int | None = None,
     progress: Progress = silent,
 ) -> Neighbors:
     """The k images nearest to each query, and the nearest window in each. Exact.
 
-    X: (n, d) float32 or float16, in memory or mapped; offsets: (n_images + 1,) where each image's rows start;
-    queries: rows of X, or a bool mask over them. A query's own image is among them, by itself at distance 0.
-    Distances are float64 sums of squared differences, rounded to float32; ties go to the smaller image, then
-    the smaller window. So the answer depends neither on `block` nor on `workers` (threads).
+    X: (n, d) float16, float32 or float64, in memory or mapped; offsets: (n_images + 1,) where each image's
+    rows start; queries: rows of X, or a bool mask over them. A query's own image is among them, by itself at
+    distance 0. Distances are float64 sums of squared differences, rounded to float32; ties go to the smaller
+    image, then the smaller window. So the answer depends neither on `block` nor on `workers` (threads).
 
-    Memory beside X and the answer: d + 24 bytes a window, and 8 * block * (n_images + 3 k) bytes a worker.
+    `block` queries are searched at a time, by default so that each worker gets as many. Memory beside X and
+    the answer: d + 20 bytes a window, and 16 block (n_images + 3 k) bytes a worker, 0.4 GB at most.
     """
+    if block is None:
+        count, share = np.asarray(queries).size, n_workers(workers)
+        rounds = -(-count // (share * _most(offsets)))
+        block = max(-(-count // max(share * rounds, 1)), 1)
     blocks = neighbor_blocks(X, offsets, queries, k, block=block, workers=workers, progress=progress)
     none = np.empty((0, max(k, 0)), np.int32)
     parts = [Neighbors(none, none, none.astype(np.float32), np.empty(0, np.int64), np.empty(0, np.int32))]
@@ -94,7 +100,7 @@ def neighbor_blocks(
     queries: ArrayLike,
     k: int,
     *,
-    block: int = BLOCK,
+    block: int | None = None,
     workers: int | None = None,
     progress: Progress = silent,
     skip: Container[int] = (),
@@ -102,8 +108,10 @@ def neighbor_blocks(
     """`group_neighbors` block by block, in order: queries [b * block : (b + 1) * block] for b not in `skip`.
 
     Each is a pure function of (X, offsets, its queries, k): who stores them can go on where a run stopped.
+    The default of `block` depends on the number of images alone.
     """
     bounds, rows = _checked(X, offsets, queries, k)
+    block = _most(offsets) if block is None else block
     if block < 1:
         raise InputError(f"block must be at least 1, but it is {block}")
     own = (np.searchsorted(bounds, rows, side="right") - 1).astype(np.int32)
@@ -121,6 +129,11 @@ def neighbor_blocks(
         while waiting:
             yield waiting.popleft().result()
             progress("neighbours", done := done + 1, len(blocks))
+
+
+def _most(offsets: ArrayLike) -> int:
+    """Queries in a block: their table of images stays within `TABLE` bytes."""
+    return int(np.clip(TABLE // (16 * max(len(np.asarray(offsets)), 1)), LANES, BLOCK))
 
 
 class _Pairs(NamedTuple):
