@@ -11,24 +11,31 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from tag2box.bags import Bags, PerInstance
     from tag2box.boxes import nms, thin
+    from tag2box.contrast import contrast
+    from tag2box.cover import Cover, CoverGraph, cover_graph, greedy_cover
     from tag2box.detections import Detections, detect_windows
     from tag2box.errors import InputError, Tag2BoxError
     from tag2box.evaluation import CorLoc, Scores, corloc, evaluate
     from tag2box.features import Features, FeaturesConfig, find_features, find_projection, window_features
     from tag2box.images import ImageSet, read_images
     from tag2box.latent import LatentSVC, SmoothLatentSVC
+    from tag2box.mining import negative_mining
+    from tag2box.neighbors import Neighbors, group_neighbors, neighbor_blocks
     from tag2box.smoothing import simplex_projection, smoothed_max
     from tag2box.windows import Windows, WindowsConfig, find_windows, selective_search
 
 __all__ = [
     "Bags",
     "CorLoc",
+    "Cover",
+    "CoverGraph",
     "Detections",
     "Features",
     "FeaturesConfig",
     "ImageSet",
     "InputError",
     "LatentSVC",
+    "Neighbors",
     "PerInstance",
     "Scores",
     "SmoothLatentSVC",
@@ -36,12 +43,18 @@ __all__ = [
     "Windows",
     "WindowsConfig",
     "__version__",
+    "contrast",
     "corloc",
+    "cover_graph",
     "detect_windows",
     "evaluate",
     "find_features",
     "find_projection",
     "find_windows",
+    "greedy_cover",
+    "group_neighbors",
+    "negative_mining",
+    "neighbor_blocks",
     "nms",
     "read_images",
     "selective_search",
@@ -54,24 +67,33 @@ __all__ = [
 _HOME = {
     "Bags": "bags",
     "CorLoc": "evaluation",
+    "Cover": "cover",
+    "CoverGraph": "cover",
     "Detections": "detections",
     "Features": "features",
     "FeaturesConfig": "features",
     "ImageSet": "images",
     "InputError": "errors",
     "LatentSVC": "latent",
+    "Neighbors": "neighbors",
     "PerInstance": "bags",
     "Scores": "evaluation",
     "SmoothLatentSVC": "latent",
     "Tag2BoxError": "errors",
     "Windows": "windows",
     "WindowsConfig": "windows",
+    "contrast": "contrast",
     "corloc": "evaluation",
+    "cover_graph": "cover",
     "detect_windows": "detections",
     "evaluate": "evaluation",
     "find_features": "features",
     "find_projection": "features",
     "find_windows": "windows",
+    "greedy_cover": "cover",
+    "group_neighbors": "neighbors",
+    "negative_mining": "mining",
+    "neighbor_blocks": "neighbors",
     "nms": "boxes",
     "read_images": "images",
     "selective_search": "windows",
