@@ -7,8 +7,6 @@ sees little more than its own pixels. Pooling windows out of the last map is fas
 part of an object sees all of it.
 """
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
@@ -86,22 +84,24 @@ class Shared:
                 f'{network.path.name} names no cut: set cut in its TOML, or mode = "warp" for the windows'
             )
         self.crop, self.levels, self.padding = crop, np.array(sorted(levels, reverse=True)), padding
-        self.early = Part(network, (1, -1, -1), replace(how, streams=1), end=cut)
+        self.early = Part(network, (1, -1, -1), how, end=cut)
         self.late = Part(network, (BATCH, crop, crop), how, start=cut, grid=grid)
-        self.width = self.late.channels * grid * grid
+        self.grid, self.width = grid, self.late.channels * grid * grid
         self.stride = CELL * 4 // self.early(np.zeros((1, CELL * 4, CELL * 4, 3), np.uint8)).shape[1]
 
     def __call__(self, photo: Photo, boxes: Boxes) -> NDArray[np.float32]:
         """The vector of each window, (n, grid, grid, c)."""
         boxes = padded(boxes, self.padding)
         level = self._level(photo, boxes)
-        out = None
-        for k in np.unique(level):
-            chosen = np.flatnonzero(level == k)
-            vectors = self._at_level(photo, boxes[chosen], self.levels[k])
-            out = np.empty((len(boxes), *vectors.shape[1:]), np.float32) if out is None else out
-            out[chosen] = vectors
-        assert out is not None
+        used = np.unique(level)
+        photos = [_resized(photo, self.levels[k]) for k in used]
+        maps = self.early.each([_filled_up(resized)[None] for resized in photos])
+        out = np.empty((len(boxes), self.grid, self.grid, self.late.channels), np.float32)
+        for k, resized, map_ in zip(used, photos, maps, strict=True):
+            scale = np.array(resized.shape[1::-1]) / np.array(photo.shape[1::-1])  # x, y
+            # Cell i looks at [i, i + 1) stride: the weights make up for SAME's uneven padding, a test says.
+            cells = boxes[level == k].reshape(-1, 2, 2) * (scale / self.stride)
+            out[level == k] = self._late(map_[0], cells.reshape(-1, 4).astype(np.float32))
         return out
 
     def _level(self, photo: Photo, boxes: Boxes) -> NDArray[np.intp]:
@@ -112,15 +112,11 @@ class Shared:
         nearest: NDArray[np.intp] = np.abs(np.log(ratio)).argmin(axis=1)
         return nearest
 
-    def _at_level(self, photo: Photo, boxes: Boxes, level: int) -> NDArray[np.float32]:
-        resized = _resized(photo, level)
-        scale = np.array(resized.shape[1::-1]) / np.array(photo.shape[1::-1])  # x, y
-        map_ = self.early(_filled_up(resized)[None])[0]
-        # Cell i looks at [i, i + 1) stride: the weights make up for SAME's uneven padding (a test says so).
-        cells = (boxes.reshape(-1, 2, 2) * (scale / self.stride)).reshape(-1, 4)
+    def _late(self, map_: NDArray[np.float32], cells: Boxes) -> NDArray[np.float32]:
+        """The late layers on crops of `map_`, (h, w, c), a round at a time."""
         rounds = []
         for i in range(0, len(cells), ROUND):
-            part = cells[i : i + ROUND].astype(np.float32)
+            part = cells[i : i + ROUND]
             crops = np.empty((len(part), self.crop, self.crop, map_.shape[2]), np.float32)
             crop_map(map_, part, self.crop, 1, crops)
             rounds.append(self.late(crops))

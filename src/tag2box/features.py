@@ -54,8 +54,9 @@ class FeaturesConfig:
     levels: tuple[int, ...] = (724, 512, 362, 256, 181, 128)
     # warp: pixels per window and direction.
     size: int = 128
-    # Context on each side, as a share of the window.
-    padding: float = 0.15
+    # Context on each side, as a share of the window. With "shared" the cells at its border already see beyond
+    # it, and -0.05 is what 0 is to "warp". By contrast instead of degree, 0.05 is better by a point.
+    padding: float = -0.05
     # Averages over grid x grid parts of the window: 1 forgets the layout, more keep it.
     grid: int = 2
     # "auto" is bf16 where the processor has it, else f32.

@@ -5,6 +5,7 @@ windows per second of onnxruntime in fp32 (docs/features.md). Every stream runs 
 has the same shape, so that a window's numbers depend neither on its batch nor on the number of streams.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -64,18 +65,21 @@ class Part:
 
     def __call__(self, x: NDArray[Any]) -> NDArray[np.float32]:
         """Run any number of images or maps, in batches of the compiled size; the last one is filled up."""
-        n = len(x)
-        starts = range(0, n, self.batch)
-        parts: list[Any] = [None] * len(starts)
+        batches = [_filled(x[i : i + self.batch], self.batch) for i in range(0, len(x), self.batch)]
+        return np.concatenate(self.each(batches))[: len(x)]
+
+    def each(self, batches: Sequence[NDArray[Any]]) -> list[NDArray[np.float32]]:
+        """Run every batch, as many at a time as there are streams; results in order."""
+        results: list[Any] = [None] * len(batches)
 
         def keep(request: Any, i: int) -> None:
-            parts[i] = request.get_output_tensor(0).data.copy()
+            results[i] = request.get_output_tensor(0).data.copy()
 
         self.queue.set_callback(keep)
-        for i, start in enumerate(starts):
-            self.queue.start_async({0: _filled(x[start : start + self.batch], self.batch)}, i)
+        for i, batch in enumerate(batches):
+            self.queue.start_async({0: batch}, i)
         self.queue.wait_all()
-        return np.concatenate(parts)[:n]
+        return results
 
 
 def _settings(how: How, available: list[str]) -> tuple[str, dict[str, Any]]:
