@@ -1,0 +1,1 @@
+"""What people look at: pictures of what each stage found."""
