@@ -18,7 +18,7 @@ __all__ = ["Affine", "is_sparse"]
 Floats = NDArray[np.float64]
 
 # Below so many numbers, a product loses more by handing work to threads than it gains (seen on two cores).
-SMALL = 1 << 22
+SMALL = 1 << 19
 
 
 def is_sparse(X: Any) -> bool:
