@@ -16,7 +16,7 @@ from tag2box.reproduce.mil_sets import CentreAndNormalise, load_set
 from tag2box.smoothing import segment_max
 
 ROUNDS, MAX_ALTERNATIONS = 3, 50
-OURS = {"C": 10.0, "mu": 0.7}
+OURS = {"C": 1.0, "mu": 0.7, "tol": 1e-3}
 MEMORY = """
 import resource, sys
 from pathlib import Path

@@ -17,8 +17,8 @@ __all__ = ["Affine", "is_sparse"]
 
 Floats = NDArray[np.float64]
 
-# Below so many numbers, a product loses more by handing work to threads than it gains (seen on two cores).
-SMALL = 1 << 19
+# Below so many numbers, threads gain little, and lose a hundredfold where another process wants the cores.
+SMALL = 1 << 22
 
 
 def is_sparse(X: Any) -> bool:
