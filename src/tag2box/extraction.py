@@ -95,13 +95,19 @@ class Shared:
         level = self._level(photo, boxes)
         used = np.unique(level)
         photos = [_resized(photo, self.levels[k]) for k in used]
-        maps = self.early.each([_filled_up(resized)[None] for resized in photos])
+        maps = [m[0] for m in self.early.each([_filled_up(resized)[None] for resized in photos])]
+        # Cell i looks at [i, i + 1) stride: the weights make up for SAME's uneven padding, a test says.
+        cells_per_pixel = [np.array(p.shape[1::-1]) / photo.shape[1::-1] / self.stride for p in photos]
         out = np.empty((len(boxes), self.grid, self.grid, self.late.channels), np.float32)
-        for k, resized, map_ in zip(used, photos, maps, strict=True):
-            scale = np.array(resized.shape[1::-1]) / np.array(photo.shape[1::-1])  # x, y
-            # Cell i looks at [i, i + 1) stride: the weights make up for SAME's uneven padding, a test says.
-            cells = boxes[level == k].reshape(-1, 2, 2) * (scale / self.stride)
-            out[level == k] = self._late(map_[0], cells.reshape(-1, 4).astype(np.float32))
+        order = np.argsort(level, kind="stable")  # batches are filled across levels: few rows are wasted
+        for i in range(0, len(order), ROUND):
+            rows = order[i : i + ROUND]
+            crops = np.empty((len(rows), self.crop, self.crop, maps[0].shape[2]), np.float32)
+            for k, map_, scale in zip(used, maps, cells_per_pixel, strict=True):
+                a, z = np.searchsorted(level[rows], [k, k + 1])
+                cells = (boxes[rows[a:z]].reshape(-1, 2, 2) * scale).reshape(-1, 4)
+                crop_map(map_, cells.astype(np.float32), self.crop, 1, crops[a:z])
+            out[rows] = self.late(crops)
         return out
 
     def _level(self, photo: Photo, boxes: Boxes) -> NDArray[np.intp]:
@@ -111,16 +117,6 @@ class Shared:
         ratio = sides[:, None] * scales / (self.crop * self.stride)  # (n, levels)
         nearest: NDArray[np.intp] = np.abs(np.log(ratio)).argmin(axis=1)
         return nearest
-
-    def _late(self, map_: NDArray[np.float32], cells: Boxes) -> NDArray[np.float32]:
-        """The late layers on crops of `map_`, (h, w, c), a round at a time."""
-        rounds = []
-        for i in range(0, len(cells), ROUND):
-            part = cells[i : i + ROUND]
-            crops = np.empty((len(part), self.crop, self.crop, map_.shape[2]), np.float32)
-            crop_map(map_, part, self.crop, 1, crops)
-            rounds.append(self.late(crops))
-        return np.concatenate(rounds)
 
 
 def _resized(photo: Photo, level: int) -> Photo:
