@@ -65,30 +65,35 @@ def _share(iou: float) -> float:
     return iou
 
 
-# Boxes compared between two looks at whether one of them is a near-duplicate: long enough to fill vectors.
-CHUNK = 64
-
-
 @kernel
 def _thin(boxes: Boxes, iou: np.float32) -> NDArray[np.intp]:
+    """IoU is at most the ratio of the areas, so a box is compared with the kept ones of its own class of area only.
+
+    A class spans a factor of 1 / iou: what lies beyond the next class on either side cannot be near.
+    """
     n = len(boxes)
+    span = max(-1.001 * np.log(iou), 0.01)  # a little wide, against rounding
+    size = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    kind = (np.log(size) / span).astype(np.intp)
+    kind -= kind.min() - 1 if n else 0
+    last = np.full(kind.max() + 2 if n else 0, -1)  # the box kept last of each class of area
+    before = np.empty(n, np.intp)  # and the one kept before each
     kept = np.empty(n, np.intp)
-    x1, y1, x2, y2, size = np.empty((5, n), np.float32)  # of the kept boxes, side by side
     n_kept = 0
     for i in range(n):
-        a, b, c, d = boxes[i]
-        area_i = (c - a) * (d - b)
-        close = np.int32(0)
-        for start in range(0, n_kept, CHUNK):
-            for k in range(start, min(start + CHUNK, n_kept)):
-                width = max(min(c, x2[k]) - max(a, x1[k]), np.float32(0))
-                height = max(min(d, y2[k]) - max(b, y1[k]), np.float32(0))
-                shared = width * height
-                close = np.int32(close + (shared > iou * (area_i + size[k] - shared)))
-            if close:
-                break
-        if not close:
+        near = False
+        for k in range(kind[i] - 1, kind[i] + 2):
+            j = last[k]
+            while j >= 0 and not near:
+                width = min(boxes[i, 2], boxes[j, 2]) - max(boxes[i, 0], boxes[j, 0])
+                height = min(boxes[i, 3], boxes[j, 3]) - max(boxes[i, 1], boxes[j, 1])
+                if width > 0 and height > 0:
+                    shared = width * height
+                    near = shared > iou * (size[i] + size[j] - shared)
+                j = before[j]
+        if not near:
+            before[i] = last[kind[i]]
+            last[kind[i]] = i
             kept[n_kept] = i
-            x1[n_kept], y1[n_kept], x2[n_kept], y2[n_kept], size[n_kept] = a, b, c, d, area_i
             n_kept += 1
     return kept[:n_kept].copy()

@@ -30,15 +30,15 @@ def group(size: Ints, box: Ints, histogram: Ints, pairs: Ints, terms: Terms) -> 
     start, length, touching = _lists(pairs, n)
     end = 2 * len(pairs)
     whole = size[:n].sum()
-    heap = [(-similarity(a, b, size, box, histogram, whole, terms), a, b) for a, b in pairs]
+    heap = [_entry(similarity(a, b, size, box, histogram, whole, terms), a, b) for a, b in pairs]
     heapq.heapify(heap)
     into = np.arange(2 * n - 1).astype(np.int32)  # what each region has become part of; itself while it lives
     met = np.zeros(2 * n - 1, np.int32)
     for i in range(n, 2 * n - 1):
         t = np.int32(i)
-        _, a, b = heapq.heappop(heap)
+        a, b = _pair(heapq.heappop(heap))
         while into[a] != a or into[b] != b:  # a pair of the past
-            _, a, b = heapq.heappop(heap)
+            a, b = _pair(heapq.heappop(heap))
         into[a] = into[b] = t
         _merge(a, b, t, size, box, histogram)
         most = end + length[a] + length[b]
@@ -53,7 +53,7 @@ def group(size: Ints, box: Ints, histogram: Ints, pairs: Ints, terms: Terms) -> 
                     touching[end] = other
                     end += 1
                     s = similarity(other, t, size, box, histogram, whole, terms)
-                    heapq.heappush(heap, (-s, other, t))
+                    heapq.heappush(heap, _entry(s, other, t))
         length[t] = end - start[t]
 
 
@@ -75,6 +75,20 @@ def similarity(
         height = max(box[a, 3], box[b, 3]) - min(box[a, 1], box[b, 1])
         s += np.float32(1) - np.float32(width * height - both) / np.float32(whole)
     return s
+
+
+@kernel
+def _entry(s: np.float32, a: np.int32, b: np.int32) -> int:
+    """One number that sorts by falling similarity, then a, then b: 64 bits compare faster than a tuple.
+
+    Similarities are at most 4 and told apart to 2**-24; regions are fewer than 2**16.
+    """
+    return (int((4.0 - s) * (1 << 24)) << 32) | (a << 16) | b
+
+
+@kernel
+def _pair(entry: int) -> tuple[np.int32, np.int32]:
+    return np.int32((entry >> 16) & 0xFFFF), np.int32(entry & 0xFFFF)
 
 
 @kernel
