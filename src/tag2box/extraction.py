@@ -22,7 +22,7 @@ Boxes = NDArray[np.float32]
 Photo = NDArray[np.uint8]  # (h, w, 3)
 
 # Windows per batch of the network, and per round of crops: what bounds the memory, whatever the image.
-BATCH = 32
+BATCH = 16
 ROUND = 512
 # Photos are filled up to multiples of this: every stride of the networks divides it.
 CELL = 32
