@@ -58,3 +58,35 @@ def test_an_error_is_one_line_and_its_status(monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(sys, "argv", [*arguments, "--debug"])
     with pytest.raises(tag2box.InputError):
         main()
+
+
+# The order of the paper: a stage may use what came before it, never what comes after.
+STAGES = (
+    "images",
+    "windows",
+    "backbone",
+    "features",
+    "neighbors",
+    "cover",
+    "latent",
+    "detections",
+    "evaluation",
+)
+
+
+def test_stages_import_only_earlier_stages():
+    for at, stage in enumerate(STAGES):
+        tree = ast.parse((SOURCE / f"{stage}.py").read_text())
+        imported = {
+            node.module.removeprefix("tag2box.").split(".")[0]
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tag2box.")
+        }
+        assert not imported & set(STAGES[at:]), stage
+
+
+def test_training_code_never_names_the_truth():
+    for stage in ("windows", "features", "neighbors", "cover", "contrast", "mining", "latent"):
+        tree = ast.parse((SOURCE / f"{stage}.py").read_text())
+        names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert "truth" not in names, stage
