@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tag2box.boxes import area, as_boxes, iou_matrix, nms, thin
+from tag2box.boxes import area, as_boxes, crowding, iou_matrix, nms, thin
 from tag2box.errors import InputError
 
 
@@ -47,6 +47,24 @@ def test_nms_is_the_slow_one(n, seed, iou):
     boxes = random_boxes(n, seed)
     scores = np.random.default_rng(seed).integers(0, 5, n)
     assert nms(boxes, scores, iou).tolist() == slow_nms(boxes, scores, iou)
+
+
+@given(st.integers(0, 60), st.integers(0, 10_000), st.sampled_from([0.0, 0.1, 0.5, 0.8, 0.99, 1.0]))
+def test_thin_is_the_slow_one(n, seed, iou):
+    boxes = random_boxes(n, seed)
+    kept = []
+    for i, overlaps in enumerate(iou_matrix(boxes, boxes)):
+        if not (overlaps[kept] > np.float32(iou)).any():
+            kept.append(i)
+    assert thin(boxes, iou).tolist() == kept
+
+
+@given(st.integers(0, 60), st.integers(0, 10_000))
+def test_crowding_is_the_slow_one(n, seed):
+    boxes = random_boxes(n, seed)
+    alike = np.maximum.outer(area(boxes), area(boxes)) <= 2 * np.minimum.outer(area(boxes), area(boxes))
+    before = np.tril(iou_matrix(boxes, boxes) * alike, -1)
+    np.testing.assert_array_equal(crowding(boxes), before.max(axis=1, initial=0))
 
 
 def test_overlap_of_exactly_the_threshold_stays():

