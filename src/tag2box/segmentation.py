@@ -5,7 +5,7 @@ rising weight; one joins two components A and B when it weighs at most min(Int(A
 where Int is the heaviest edge inside. Weights are rounded down to 1/STEPS of a grey level, so that edges are
 sorted by counting: those of equal weight keep the order of the raster.
 
-4-neighbours instead of the paper's 8 halve the time; 8 may be worth half a point of overlap (one trial on VOC).
+4-neighbours instead of the paper's 8 halve the time; 8 may be worth half a point of overlap (one trial).
 """
 
 import numpy as np
