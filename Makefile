@@ -48,7 +48,7 @@ format: .venv/dev  ## rewrite the code in house style
 
 # run ⊂ dev ⊂ bench: each file is resolved under the constraints of the one before.
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
-	--no-emit-index-url --no-annotate --custom-compile-command "make lock"
+	--no-annotate --custom-compile-command "make lock"
 lock:            ## resolve the pinned requirements anew (needs uv)
 	$(COMPILE) --group build -o requirements/run.txt
 	$(COMPILE) --group build --group dev -c requirements/run.txt -o requirements/dev.txt
