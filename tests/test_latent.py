@@ -86,7 +86,7 @@ def test_latent_objective_never_rises_and_is_the_one_said(loss):
 
 @pytest.mark.parametrize("loss", LatentSVC.losses)
 def test_convex_half_is_solved(loss):
-    """Against L-BFGS on the same problem with a max smoothed almost to itself."""
+    """No step in any of many random directions, long or short, goes further down."""
     bags, y = some_bags(24, seed=4, shift=1.0)
     p = problem(bags, y, 0.4)
     theta = np.random.default_rng(0).normal(size=p.A.n_weights)

@@ -43,7 +43,8 @@ class LatentSVC(BagClassifier):
     of the convex half and the least relative fall of the objective in a round.
 
     Learned: `classes_`, `coef_` (1 or n_classes, d), `intercept_`, `objective_`, `objective_trace_` (its
-    value at the start and after every round), `n_iter_`. Memory: O(n_bags x d) beside the bags.
+    value at the start and after every round), `n_iter_`. Memory beside the bags: the square of the number
+    of instances that have a loss, at most a few per bag.
     """
 
     losses = tuple(CODES)
@@ -106,7 +107,7 @@ class SmoothLatentSVC(BagClassifier):
 
     A bag's score is, as in training, the smoothed maximum of its instances' scores: no more than mu/2 below
     the best one. With a large mu, where whole bags vote, deciding by the plain maximum would lean to the
-    positive side. `decision="max"` asks for that all the same, as in the paper's equation 5.
+    positive side. `decision="max"` asks for that all the same, as in the paper's decision rule.
 
     Learned: as in `LatentSVC`; `objective_trace_` has the value at the start and at the end.
     """
