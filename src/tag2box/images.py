@@ -73,7 +73,8 @@ class ImageSet:
 
     def take(self, rows: ArrayLike) -> "ImageSet":
         """The images of `rows` (indices, or a mask), in that order, with all that is known of them."""
-        index = np.arange(len(self))[np.asarray(rows)]
+        chosen = np.asarray(rows)
+        index = np.arange(len(self))[chosen if chosen.size else chosen.astype(np.intp)]
         truth, numbers = self.truth, self.numbers
         return replace(
             self,

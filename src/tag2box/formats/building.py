@@ -1,5 +1,6 @@
 """What every reader ends with: rows of tags and lists of objects become the arrays of an `ImageSet`."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -39,13 +40,17 @@ def tags_of_objects(objects: Iterable[Object], n_images: int, n_classes: int) ->
 
 def truth_of_objects(objects: Iterable[Object]) -> Truth:
     """The objects as arrays. A box without area cannot be found, and is left out."""
-    kept = [item for item in objects if item.box[2] > item.box[0] and item.box[3] > item.box[1]]
+    kept = [item for item in objects if _has_area(*item.box)]
     return Truth(
         np.array([item.image for item in kept], dtype=np.intp),
         np.array([item.box for item in kept], dtype=np.float32).reshape(-1, 4),
         np.array([item.label for item in kept], dtype=np.intp),
         np.array([item.difficult for item in kept], dtype=np.bool_),
     )
+
+
+def _has_area(x1: float, y1: float, x2: float, y2: float) -> bool:
+    return x2 > x1 and y2 > y1 and math.isfinite(x2 - x1) and math.isfinite(y2 - y1)
 
 
 def choose_split(wanted: str | None, known: Iterable[str], where: object) -> str:
