@@ -97,7 +97,8 @@ def test_pycocotools_takes_both_coco_files(tmp_path, images):
         results = truth.loadRes(str(tmp_path / "results.json"))
     assert len(results.anns) == len(truth.anns) == len(found)
     for number, name, (width, height) in zip((1, 2, 3), IDS, SIZES, strict=True):
-        assert truth.imgs[number] == dict(id=number, file_name=f"{name}.jpg", width=width, height=height)
+        expected = {"id": number, "file_name": f"{name}.jpg", "width": width, "height": height}
+        assert truth.imgs[number] == expected
     # and as annotations they are a data set of ours
     (tmp_path / "instances.json").rename(images.paths[2].parent / "instances.json")
     again = read_images(images.paths[2].parent / "instances.json")

@@ -138,7 +138,7 @@ def test_coco_by_its_file(tmp_path):
     ("content", "says"),
     [
         ([1, 2], "not COCO"),
-        (coco(images=[{"id": 1}]), "no 'file_name'"),
+        (coco(images=[{"id": 1}]), "'file_name' is missing"),
         (coco(images=[{"id": 1, "file_name": "a"}, {"id": 2, "file_name": "a"}]), "a file twice"),
         (coco(annotations=[{"image_id": 8, "category_id": 2, "bbox": [0, 0, 1, 1]}]), "image 8, category 2"),
         (
@@ -316,8 +316,8 @@ def test_label_studio(tmp_path):
     [
         ([task("a.jpg")], "no choices and no rectangles"),
         ([task("no picture")], "task 1: no image"),
-        ([task("a.jpg", {"type": "choices"})], "without a value"),
-        ([task("a.jpg", {k: v for k, v in BOX.items() if k == "value"})], "lacks its place or size"),
+        ([task("a.jpg", {"type": "choices"})], "'value' is missing"),
+        ([task("a.jpg", {k: v for k, v in BOX.items() if k == "value"})], "'original_width' is missing"),
     ],
 )
 def test_bad_label_studio_is_one_line(tmp_path, tasks, says):

@@ -6,6 +6,7 @@ images = usable(images, first, "skip")       # without the images that cannot be
 """
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +24,8 @@ __all__ = ["ClassLook", "Estimate", "Look", "Unreadable", "estimate", "look", "u
 FEW = 5
 # Photos above this are fine, but slow to decode and worth knowing of: a 24-megapixel camera stays below.
 HUGE = 30_000_000
+# So many bad files are named on the screen; all of them are in `to_dict`.
+SHOWN = 30
 # A JPEG is decoded at an eighth of its size for this, and a damaged one still fails.
 CHECK_SIDE = 32
 
@@ -89,9 +92,9 @@ class Look:
         lines = []
         if self.unreadable:
             lines.append(f"{len(self.unreadable)} unreadable:")
-            lines += [f"  {each.path}: {each.reason}" for each in self.unreadable]
+            lines += _some([f"{each.path}: {each.reason}" for each in self.unreadable])
         if self.skipped:
-            lines += [f"{len(self.skipped)} skipped:", *(f"  {line}" for line in self.skipped)]
+            lines += [f"{len(self.skipped)} skipped:", *_some(self.skipped)]
         if self.duplicates:
             extra = sum(len(group) - 1 for group in self.duplicates)
             lines.append(f"{extra} exact duplicates, such as {' = '.join(self.duplicates[0][:3])}")
@@ -131,6 +134,11 @@ class Look:
         rows = [f"{name:{width}}  {yes:8}  {no:8}  {unknown:7}" for name, yes, no, unknown in self.classes]
         odd = self.odd()
         return "\n".join([title, header, *rows, *(["Odd:", *(f"  {line}" for line in odd)] if odd else [])])
+
+
+def _some(lines: Sequence[str]) -> list[str]:
+    more = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+    return [f"  {line}" for line in [*lines[:SHOWN], *more]]
 
 
 class _Checked(NamedTuple):

@@ -1,6 +1,5 @@
 """What every reader ends with: rows of tags and lists of objects become the arrays of an `ImageSet`."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -11,6 +10,9 @@ from tag2box.errors import InputError
 from tag2box.images import Truth
 
 __all__ = ["Object", "choose_split", "tag_matrix", "tags_of_objects", "truth_of_objects"]
+
+
+FARTHEST = 1e9  # no image has a pixel there
 
 
 class Object(NamedTuple):
@@ -50,7 +52,7 @@ def truth_of_objects(objects: Iterable[Object]) -> Truth:
 
 
 def _has_area(x1: float, y1: float, x2: float, y2: float) -> bool:
-    return x2 > x1 and y2 > y1 and math.isfinite(x2 - x1) and math.isfinite(y2 - y1)
+    return x2 > x1 and y2 > y1 and max(map(abs, (x1, y1, x2, y2))) < FARTHEST
 
 
 def choose_split(wanted: str | None, known: Iterable[str], where: object) -> str:

@@ -1,19 +1,20 @@
 """COCO's JSON: objects collapsed to tags, with the boxes as truth; and detections as results or instances."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tag2box.errors import InputError
 from tag2box.formats.building import Object, choose_split, tags_of_objects, truth_of_objects
-from tag2box.formats.files import read_json, unique_ids
+from tag2box.formats.files import expecting, read_json, unique_ids
 from tag2box.images import ImageSet, Numbers
 
 __all__ = ["find_files", "is_instances", "read", "read_folder"]
 
 # Names of annotation files that hold all there is, where others are named after their split.
 WHOLE = frozenset({"instances", "annotations", "_annotations.coco", "coco", "result"})
-SPLITS = ("train", "val", "valid", "test", "trainval")
+SPLITS = re.compile(r"(train|val|valid|test|trainval)\d*")
 # Where a folder keeps the images of the split {}, beside the annotations or in Roboflow's and CVAT's ways.
 PLACES = ("{}", "images/{}", "images", "", "{}/images", "train", "JPEGImages")
 
@@ -23,7 +24,7 @@ def find_files(root: Path) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for path in sorted([*root.glob("annotations/*.json"), *root.glob("*.json")]):
         name = path.stem.removeprefix("instances_")
-        if name != path.stem or name.startswith(SPLITS):
+        if name != path.stem or SPLITS.fullmatch(name):
             found.setdefault(name, path)
         elif name in WHOLE:
             found.setdefault("", path)
@@ -54,13 +55,8 @@ def read(root: Path, path: Path, content: Any, split: str = "") -> ImageSet:
     """
     if not is_instances(content):
         raise InputError(f"{path} is not COCO: expected an object with images, annotations and categories")
-    try:
+    with expecting("COCO as it should be", path):
         return _image_set(root, path, content, split)
-    except (KeyError, TypeError, ValueError) as wrong:
-        if isinstance(wrong, InputError):
-            raise
-        what = f"no {wrong} in one of its records" if isinstance(wrong, KeyError) else str(wrong)
-        raise InputError(f"{path} is not COCO as it should be: {what}") from wrong
 
 
 def _image_set(root: Path, path: Path, content: Any, split: str) -> ImageSet:

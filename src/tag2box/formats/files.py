@@ -6,7 +6,8 @@ import os
 import unicodedata
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -16,6 +17,7 @@ from tag2box.errors import InputError
 __all__ = [
     "SUFFIXES",
     "Listing",
+    "expecting",
     "first_few",
     "image_size",
     "list_images",
@@ -113,7 +115,8 @@ def unique_ids(names: Sequence[str]) -> tuple[str, ...]:
     """The names without suffix; with it where two would be the same (a.jpg beside a.png)."""
     bare = [without_suffix(name) for name in names]
     count = Counter(bare)
-    return tuple(stem if count[stem] == 1 else name for stem, name in zip(bare, names, strict=True))
+    ids = tuple(stem if count[stem] == 1 else name for stem, name in zip(bare, names, strict=True))
+    return ids if len(set(ids)) == len(ids) else tuple(names)  # a.jpg, a.png and a.jpg.png
 
 
 def image_size(path: Path) -> tuple[int, int]:
@@ -125,7 +128,8 @@ def image_size(path: Path) -> tuple[int, int]:
             warnings.simplefilter("ignore")  # a header needs no warning of what decoding would cost
             with Image.open(path) as picture:
                 width, height = picture.size
-                turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+                # Pillow itself gives the upright size of a TIFF file, and of no other.
+                turned = picture.format != "TIFF" and picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
         raise InputError(f"{path}: no image whose size can be read ({error})") from None
     return (height, width) if turned else (width, height)
@@ -171,6 +175,19 @@ def read_json(path: Path) -> Any:
         return json.loads(read_text(path))
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from None
+
+
+@contextmanager
+def expecting(what: str, path: Path) -> Iterator[None]:
+    """Content that is not `what` it should be fails in one line, wherever it was that a value did not fit."""
+    try:
+        yield
+    except InputError as error:
+        raise error if str(path) in str(error) else InputError(f"{path}: {error}") from None
+    except KeyError as wrong:
+        raise InputError(f"{path} is not {what}: {wrong} is missing or unknown") from wrong
+    except (TypeError, ValueError, AttributeError, IndexError, OverflowError, OSError) as wrong:
+        raise InputError(f"{path} is not {what}: {' '.join(str(wrong).split())}") from wrong
 
 
 def first_few(names: Sequence[str], few: int = 3) -> str:

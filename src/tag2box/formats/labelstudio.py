@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tag2box.errors import InputError
 from tag2box.formats.building import Object, tag_matrix, truth_of_objects
-from tag2box.formats.files import SUFFIXES, first_few, list_images, read_json, unique_ids
+from tag2box.formats.files import SUFFIXES, expecting, first_few, list_images, read_json, unique_ids
 from tag2box.images import ImageSet
 
 __all__ = ["is_export", "prediction", "read"]
@@ -29,19 +29,24 @@ def read(root: Path, path: Path, *, skip: bool) -> ImageSet:
     +1 for the choices and rectangle labels of a task's annotations, -1 for the others; 0 for all of a task
     that nobody has annotated. Rectangles also are the truth.
     """
-    found, missing = _find_images(root, path, read_json(path))
+    with expecting("an export of Label Studio", path):
+        return _image_set(root, path, read_json(path), skip)
+
+
+def _image_set(root: Path, path: Path, tasks: Any, skip: bool) -> ImageSet:
+    found, missing = _find_images(root, path, tasks)
     if missing and not skip:
         raise InputError(
             f"{len(missing)} of the images named in {path} are not below {root} ({first_few(missing)}): "
             "give the folder that holds them, or skip them"
         )
     names = sorted(found)
-    results = [list(_results(path, found[name])) for name in names]
+    results = [list(_results(found[name])) for name in names]
     said = [{kind: 1 for result in task for kind in _kinds(result)} for task in results]
     classes = sorted({kind for row in said for kind in row})
     if not classes:
         raise InputError(f"{path} holds no choices and no rectangles: expected annotated tasks")
-    objects = [item for i, task in enumerate(results) for item in _objects(path, i, task, classes)]
+    objects = [item for i, task in enumerate(results) for item in _objects(i, task, classes)]
     return ImageSet(
         ids=unique_ids(names),
         paths=tuple(root / name for name in names),
@@ -87,28 +92,22 @@ def _annotations(task: Any) -> list[Any]:
     return [each for each in task.get("annotations") or [] if not each.get("was_cancelled")]
 
 
-def _results(path: Path, task: Any) -> Iterator[dict[str, Any]]:
+def _results(task: Any) -> Iterator[dict[str, Any]]:
     for annotation in _annotations(task):
-        for result in annotation.get("result") or []:
-            if not isinstance(result.get("value"), dict):
-                raise InputError(f"{path}: a result without a value")
-            yield result
+        yield from annotation.get("result") or []
 
 
 def _kinds(result: dict[str, Any]) -> list[str]:
     return [str(kind) for key in ("choices", "rectanglelabels") for kind in result["value"].get(key) or []]
 
 
-def _objects(path: Path, i: int, task: list[dict[str, Any]], classes: list[str]) -> Iterator[Object]:
+def _objects(i: int, task: list[dict[str, Any]], classes: list[str]) -> Iterator[Object]:
     for result in task:
         value = result["value"]
         for kind in value.get("rectanglelabels") or []:
-            try:
-                w, h = result["original_width"] / 100, result["original_height"] / 100
-                x, y = value["x"] * w, value["y"] * h
-                box = (x, y, x + value["width"] * w, y + value["height"] * h)
-            except (KeyError, TypeError) as wrong:
-                raise InputError(f"{path}: a rectangle that lacks its place or size ({wrong})") from None
+            w, h = float(result["original_width"]) / 100, float(result["original_height"]) / 100
+            x, y = float(value["x"]) * w, float(value["y"]) * h
+            box = (x, y, x + float(value["width"]) * w, y + float(value["height"]) * h)
             yield Object(i, box, classes.index(str(kind)))
 
 

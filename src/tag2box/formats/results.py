@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from tag2box.detections import FORMAT, Detections
 from tag2box.errors import InputError
 from tag2box.formats import coco, voc
-from tag2box.formats.files import read_json, read_text, unique_ids
+from tag2box.formats.files import expecting, read_json, read_text, unique_ids
 from tag2box.images import ImageSet
 
 __all__ = ["read_detections"]
@@ -27,13 +28,14 @@ def read_detections(path: str | Path, images: ImageSet | None = None) -> Detecti
     """
     path = Path(path)
     if path.is_dir():
-        return _named(path, _comp4(path), images)
+        return _comp4(path, images)
     if not path.is_file():
         raise InputError(f"{path}: no such file; expected detections as .npz, .json, .csv, or a comp4 folder")
     if path.suffix == ".npz":
         return Detections.load(path)
     if path.suffix == ".csv":
-        return _named(path, _csv(path), images)
+        rows = _csv(path)
+        return _named(path, rows, (), unique_ids(_names(rows)), images)
     if path.suffix == ".json":
         content = read_json(path)
         if isinstance(content, list):
@@ -45,33 +47,35 @@ def read_detections(path: str | Path, images: ImageSet | None = None) -> Detecti
     raise InputError(f"{path} holds no detections known here: expected .npz, .csv, COCO's or our own .json")
 
 
-# (file or id, class, score, xyxy); and with them the classes that may have no detections
-Row = tuple[str, str, float, Sequence[float]]
-Rows = tuple[list[Row], Iterable[str]]
+Row = tuple[str, str, float, Sequence[float]]  # file or id, class, score, xyxy
 
 
-def _named(path: Path, content: Rows, images: ImageSet | None) -> Detections:
-    rows, classes = content
-    names = list(dict.fromkeys(row[0] for row in rows))
-    id_of = dict(zip(names, unique_ids(names), strict=True))
-    ids, kinds = tuple(id_of.values()), tuple(sorted({*classes, *(row[1] for row in rows)}))
+def _names(rows: list[Row]) -> list[str]:
+    return list(dict.fromkeys(row[0] for row in rows))
+
+
+def _named(
+    path: Path, rows: list[Row], classes: Iterable[str], ids: Sequence[str], images: ImageSet | None
+) -> Detections:
+    """Detections of `rows`; `ids` are for the names in them, `classes` are there with or without rows."""
+    names = _names(rows)
+    ids, id_of = tuple(ids), dict(zip(names, ids, strict=True))
+    kinds = tuple(sorted({*classes, *(row[1] for row in rows)}))
     if images is not None:
         ids, id_of = images.ids, _known_ids(path, names, images)
         kinds = (*images.classes, *(name for name in kinds if name not in images.classes))
     place = {name: i for i, name in enumerate(ids)}
     image = {name: place[id_of[name]] for name in names}
     label = {name: c for c, name in enumerate(kinds)}
-    try:
+    with expecting("a file of detections", path):
         return Detections(
             image=np.array([image[row[0]] for row in rows], dtype=np.intp),
-            xyxy=np.array([row[3] for row in rows], dtype=np.float32).reshape(-1, 4),
+            xyxy=_float32([row[3] for row in rows]),
             score=np.array([row[2] for row in rows], dtype=np.float64),
             label=np.array([label[row[1]] for row in rows], dtype=np.intp),
             ids=ids,
             classes=kinds,
         )
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
 
 
 def _known_ids(path: Path, names: list[str], images: ImageSet) -> dict[str, str]:
@@ -83,12 +87,13 @@ def _known_ids(path: Path, names: list[str], images: ImageSet) -> dict[str, str]
     return known
 
 
-def _comp4(path: Path) -> Rows:
+def _comp4(path: Path, images: ImageSet | None) -> Detections:
     parts = dict(voc.read_results(path))
-    return [(name, kind, score, box) for kind, rows in parts.items() for name, score, box in rows], parts
+    rows: list[Row] = [(name, kind, score, box) for kind, part in parts.items() for name, score, box in part]
+    return _named(path, rows, parts, _names(rows), images)
 
 
-def _csv(path: Path) -> Rows:
+def _csv(path: Path) -> list[Row]:
     table = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     rows: list[Row] = []
     try:
@@ -105,7 +110,7 @@ def _csv(path: Path) -> Rows:
         if isinstance(wrong, InputError):
             raise
         raise InputError(f"{path}, line {table.line_num}: expected {','.join(COLUMNS)} ({wrong})") from None
-    return rows, ()
+    return rows
 
 
 def _coco_results(path: Path, content: list[Any], images: ImageSet | None) -> Detections:
@@ -127,27 +132,29 @@ def _coco_instances(path: Path, content: Any, images: ImageSet | None) -> Detect
     found = _from_coco(path, content["annotations"], image, label, own)
     if images is None:
         return found
-    rows = [
+    rows: list[Row] = [
         (own.ids[i], own.classes[c], score, box)
         for i, c, score, box in zip(found.image, found.label, found.score, found.xyxy, strict=True)
     ]
-    return _named(path, (rows, own.classes), images)
+    return _named(path, rows, own.classes, _names(rows), images)
 
 
 def _from_coco(
     path: Path, items: list[Any], image: dict[int, int], label: dict[int, int], images: ImageSet
 ) -> Detections:
     """The records of COCO, whose numbers `image` and `label` turn into places among those of `images`."""
-    try:
+    with expecting("a file of COCO results of these images", path):
         boxes = np.array([item["bbox"] for item in items], dtype=np.float64).reshape(-1, 4)
         return Detections(
             image=np.array([image[item["image_id"]] for item in items], dtype=np.intp),
-            xyxy=np.hstack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]]).astype(np.float32),
+            xyxy=_float32(np.hstack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]])),
             score=np.array([item["score"] for item in items], dtype=np.float64),
             label=np.array([label[item["category_id"]] for item in items], dtype=np.intp),
             ids=images.ids,
             classes=images.classes,
         )
-    except (KeyError, TypeError, ValueError) as wrong:
-        what = f"{wrong} is missing or unknown" if isinstance(wrong, KeyError) else str(wrong)
-        raise InputError(f"{path} does not hold COCO results of these images: {what}") from None
+
+
+def _float32(boxes: ArrayLike) -> NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # beyond float32 is infinite, and `Detections` refuses that
+        return np.asarray(boxes, dtype=np.float64).reshape(-1, 4).astype(np.float32)
