@@ -305,6 +305,9 @@ def test_label_studio(tmp_path):
     assert images.ids == ("a", "c", "d", "sub/b b")
     assert images.tags.tolist() == [[1, 1], [0, 0], [-1, -1], [-1, 1]]
     assert images.truth.xyxy.tolist() == [[20, 20, 120, 50]]
+    bare = {key: BOX[key] for key in ("type", "value")}  # then the file says how large it is: 100 x 50
+    write(path, [tasks[0], task("d.jpg", bare)])
+    assert read_images(tmp_path / "photos", path).truth.xyxy.tolist() == [[10, 10, 60, 25]]
     write(path, [*tasks, task("gone.jpg")])
     with pytest.raises(InputError, match=r"1 of the images .* \(gone.jpg\)"):
         read_images(tmp_path / "photos", path)
@@ -317,7 +320,7 @@ def test_label_studio(tmp_path):
         ([task("a.jpg")], "no choices and no rectangles"),
         ([task("no picture")], "task 1: no image"),
         ([task("a.jpg", {"type": "choices"})], "'value' is missing"),
-        ([task("a.jpg", {k: v for k, v in BOX.items() if k == "value"})], "'original_width' is missing"),
+        ([task("a.jpg", BOX | {"value": {"rectanglelabels": ["dog"]}})], "'x' is missing"),
     ],
 )
 def test_bad_label_studio_is_one_line(tmp_path, tasks, says):

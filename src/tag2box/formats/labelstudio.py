@@ -7,7 +7,15 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tag2box.errors import InputError
 from tag2box.formats.building import Object, tag_matrix, truth_of_objects
-from tag2box.formats.files import SUFFIXES, expecting, first_few, list_images, read_json, unique_ids
+from tag2box.formats.files import (
+    SUFFIXES,
+    expecting,
+    first_few,
+    image_size,
+    list_images,
+    read_json,
+    unique_ids,
+)
 from tag2box.images import ImageSet
 
 __all__ = ["is_export", "prediction", "read"]
@@ -46,7 +54,7 @@ def _image_set(root: Path, path: Path, tasks: Any, skip: bool) -> ImageSet:
     classes = sorted({kind for row in said for kind in row})
     if not classes:
         raise InputError(f"{path} holds no choices and no rectangles: expected annotated tasks")
-    objects = [item for i, task in enumerate(results) for item in _objects(i, task, classes)]
+    objects = [item for i, task in enumerate(results) for item in _objects(i, root / names[i], task, classes)]
     return ImageSet(
         ids=unique_ids(names),
         paths=tuple(root / name for name in names),
@@ -101,11 +109,12 @@ def _kinds(result: dict[str, Any]) -> list[str]:
     return [str(kind) for key in ("choices", "rectanglelabels") for kind in result["value"].get(key) or []]
 
 
-def _objects(i: int, task: list[dict[str, Any]], classes: list[str]) -> Iterator[Object]:
+def _objects(i: int, image: Path, task: list[dict[str, Any]], classes: list[str]) -> Iterator[Object]:
     for result in task:
         value = result["value"]
         for kind in value.get("rectanglelabels") or []:
-            w, h = float(result["original_width"]) / 100, float(result["original_height"]) / 100
+            sides = result.get("original_width"), result.get("original_height")
+            w, h = (float(side) / 100 for side in (sides if all(sides) else image_size(image)))
             x, y = float(value["x"]) * w, float(value["y"]) * h
             box = (x, y, x + float(value["width"]) * w, y + float(value["height"]) * h)
             yield Object(i, box, classes.index(str(kind)))

@@ -138,9 +138,12 @@ def label_line(label: int, box: Any, size: tuple[int, int], score: float | None 
 
 
 def data_yaml(classes: tuple[str, ...]) -> str:
-    """The YAML file of a data set with its images in images/ and its labels in labels/, both beside it."""
+    """The YAML file of a data set with its images in images/ and its labels in labels/, both beside it.
+
+    Without a `path`, which Ultralytics would look for in its own folder of data sets unless it is absolute.
+    """
     names = "".join(f"  {c}: {json.dumps(name, ensure_ascii=False)}\n" for c, name in enumerate(classes))
-    return f"path: .\ntrain: images\nval: images\nnames:\n{names}"
+    return f"train: images\nval: images\nnames:\n{names}"
 
 
 def _names(path: Path) -> list[str]:
