@@ -1,6 +1,6 @@
 """Label Studio's JSON: exported choices (and rectangles) in, predictions out."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
@@ -13,7 +13,6 @@ from tag2box.formats.files import (
     first_few,
     image_size,
     list_images,
-    read_json,
     unique_ids,
 )
 from tag2box.images import ImageSet
@@ -26,19 +25,18 @@ LOCAL_FILES = "/data/local-files/?d="
 
 def is_export(content: Any) -> bool:
     """Whether the JSON is a list of Label Studio's tasks."""
-    return (
-        isinstance(content, list) and bool(content) and isinstance(content[0], dict) and "data" in content[0]
-    )
+    first = content[0] if isinstance(content, list) and content else None
+    return isinstance(first, dict) and "data" in first
 
 
-def read(root: Path, path: Path, *, skip: bool) -> ImageSet:
-    """The tasks exported as JSON to `path`; their images are looked for below `root`.
+def read(root: Path, path: Path, tasks: Any, *, skip: bool) -> ImageSet:
+    """The `tasks` that were exported as JSON to `path`; their images are looked for below `root`.
 
     +1 for the choices and rectangle labels of a task's annotations, -1 for the others; 0 for all of a task
     that nobody has annotated. Rectangles also are the truth.
     """
     with expecting("an export of Label Studio", path):
-        return _image_set(root, path, read_json(path), skip)
+        return _image_set(root, path, tasks, skip)
 
 
 def _image_set(root: Path, path: Path, tasks: Any, skip: bool) -> ImageSet:
@@ -113,7 +111,7 @@ def _objects(i: int, image: Path, task: list[dict[str, Any]], classes: list[str]
     for result in task:
         value = result["value"]
         for kind in value.get("rectanglelabels") or []:
-            sides = result.get("original_width"), result.get("original_height")
+            sides: Sequence[Any] = result.get("original_width"), result.get("original_height")
             w, h = (float(side) / 100 for side in (sides if all(sides) else image_size(image)))
             x, y = float(value["x"]) * w, float(value["y"]) * h
             box = (x, y, x + float(value["width"]) * w, y + float(value["height"]) * h)

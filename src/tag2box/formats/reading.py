@@ -48,5 +48,5 @@ def _read_tags(root: Path, tags: Path, split: str | None, *, skip: bool) -> Imag
         if coco.is_instances(content):
             return coco.read(root, tags, content)
         if labelstudio.is_export(content):
-            return labelstudio.read(root, tags, skip=skip)
+            return labelstudio.read(root, tags, content, skip=skip)
     return tables.read(root, tags, split, skip=skip)
