@@ -31,7 +31,7 @@ Boxes = NDArray[np.float32]
 SIDE = 500
 SIGMA = 0.8  # Felzenszwalb and Huttenlocher's
 # Felzenszwalb's k and the least pixels of a region at SIDE. Smaller ones find more objects, larger ones fit
-# them better with few windows; these were ahead in both on VOC with as many windows as OpenCV returns.
+# them better with few windows; chosen on VOC with as many windows as OpenCV returns (docs/windows.md).
 SCALES = (75.0, 150.0, 300.0)
 MIN_PIXELS = 100
 
