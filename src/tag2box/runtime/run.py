@@ -1,0 +1,139 @@
+"""`Run`: load a stage's result from the store, or compute it and save it; say so in `events.jsonl`.
+
+Long stages come in shards, pure functions of their items: a run that was killed repeats no finished one.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numpy.typing import DTypeLike, NDArray
+
+from tag2box.runtime.executor import n_workers
+from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.store import Store
+
+__all__ = ["Run"]
+
+T = TypeVar("T")
+
+# Items (images) in a shard: some seconds of work, lost at most when a run is killed.
+SHARD = 32
+
+
+class Run:
+    """A run at work in its folder: the store, the number of workers, and who is told of the progress."""
+
+    def __init__(self, store: Store, *, workers: int | None = None, progress: Progress = silent) -> None:
+        self.store, self.workers, self.progress = store, n_workers(workers), progress
+        self.keys: dict[str, str] = {}
+
+    def result(self, stage: str, key: str, compute: Callable[[], T]) -> T:
+        """The stored result of a stage, computed and saved first where it is missing."""
+        if not self._reused(stage, key):
+            with self._timed(stage, key):
+                self.store.save(stage, key, compute())
+        found: T = self.store.load(stage, key)
+        return found
+
+    def in_shards(
+        self,
+        stage: str,
+        key: str,
+        n: int,
+        compute: Callable[[int, int, Progress], T],
+        merge: Callable[[Sequence[T]], T],
+    ) -> T:
+        """The same for n items, computed shard by shard: `compute(a, z, progress)` of items a to z."""
+        if not self._reused(stage, key):
+            parts = self.store.shards(stage, key)
+            bounds = _bounds(n)
+            missing = [(a, z) for a, z in bounds if not parts.has(a, z)]
+            with self._timed(stage, key, shards=len(bounds), reused=len(bounds) - len(missing)):
+                for a, z in missing:
+                    parts.save(a, z, compute(a, z, self._within(a, n)))
+                self.store.save(stage, key, merge([parts.load(a, z) for a, z in bounds]))
+        found: T = self.store.load(stage, key)
+        return found
+
+    def in_rows(
+        self,
+        stage: str,
+        key: str,
+        n: int,
+        offsets: NDArray[Any],
+        width: int,
+        dtype: DTypeLike,
+        compute: Callable[[int, int, Progress], NDArray[Any]],
+        wrap: Callable[[NDArray[Any]], T],
+    ) -> T:
+        """The same for one large array, (n_rows, width): item i has rows offsets[i] to offsets[i + 1].
+
+        `wrap(X)` is the record.
+        """
+        if not self._reused(stage, key):
+            rows = self.store.rows(stage, key, (int(offsets[-1]), width), dtype)
+            bounds = _bounds(n)
+            missing = [(a, z) for a, z in bounds if not rows.has(a, z)]
+            with self._timed(stage, key, shards=len(bounds), reused=len(bounds) - len(missing)):
+                for a, z in missing:
+                    rows.save(a, z, int(offsets[a]), compute(a, z, self._within(a, n)))
+                self.store.save_rows(stage, key, rows, wrap(rows.array()))
+        found: T = self.store.load(stage, key)
+        return found
+
+    def note(self, event: str, **more: Any) -> None:
+        """One line of `events.jsonl`."""
+        self.store.log({"time": round(time.time(), 3), "event": event, **more})
+
+    def _reused(self, stage: str, key: str) -> bool:
+        self.keys[stage] = key
+        found = self.store.has(stage, key)
+        if found:
+            self.note("reused", stage=stage, key=key[:12])
+        return found
+
+    @contextmanager
+    def _timed(self, stage: str, key: str, **counts: int) -> Iterator[None]:
+        self.note("started", stage=stage, key=key[:12], **counts)
+        start = time.monotonic()
+        yield
+        seconds = round(time.monotonic() - start, 3)
+        self.note("finished", stage=stage, key=key[:12], seconds=seconds, **counts, **_peak_memory())
+
+    def _within(self, first: int, n: int) -> Progress:
+        """Progress of a shard that starts at item `first`, told as that of all n items."""
+        return lambda label, done, _total: self.progress(label, first + done, n)
+
+
+def _bounds(n: int) -> list[tuple[int, int]]:
+    """Where shards start and end: SHARD items each, the last one fewer."""
+    return list(pairwise([*range(0, n, SHARD), n]))
+
+
+def _peak_memory() -> dict[str, float]:
+    """The most memory that this process has held so far, and its workers together, in MB (Linux only)."""
+    status = Path("/proc/self/status")
+    if not status.is_file():
+        return {}
+    workers = [p.parent / "status" for p in Path("/proc").glob("[0-9]*/stat") if _parent(p) == os.getpid()]
+    return {"peak_mb": _high_water(status), "workers_peak_mb": round(sum(map(_high_water, workers)), 1)}
+
+
+def _parent(stat: Path) -> int | None:
+    try:
+        return int(stat.read_text().rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):  # it has ended in the meantime
+        return None
+
+
+def _high_water(status: Path) -> float:
+    try:
+        lines = status.read_text().splitlines()
+    except OSError:
+        return 0.0
+    return next((round(int(line.split()[1]) / 1024, 1) for line in lines if line.startswith("VmHWM")), 0.0)
