@@ -44,7 +44,13 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 def append_line(path: Path, line: str) -> None:
     """Add `line` to the file and wait until it is on the disk. A line that was cut short is ended first."""
-    with writing(path), path.open("ab+") as file:
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _append(path, line)
+
+
+def _append(path: Path, line: str) -> None:
+    with path.open("ab+") as file:
         if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
             file.write(b"\n")
         file.write(line.encode() + b"\n")

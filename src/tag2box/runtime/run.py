@@ -94,6 +94,7 @@ class Run:
         self.keys[stage] = key
         found = self.store.has(stage, key)
         if found:
+            self.store.tidy(stage, key)
             self.note("reused", stage=stage, key=key[:12])
         return found
 

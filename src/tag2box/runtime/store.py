@@ -80,7 +80,7 @@ class Store:
         except BaseException:
             shutil.rmtree(new, ignore_errors=True)
             raise
-        shutil.rmtree(self._home(stage, key, ".part"), ignore_errors=True)
+        self.tidy(stage, key)
 
     def shards(self, stage: str, key: str) -> "Shards":
         """The finished shards of a result that is being made."""
@@ -93,7 +93,13 @@ class Store:
     def save_rows(self, stage: str, key: str, rows: "Rows", record: Any) -> None:
         """Finish a result whose array X was made with `rows`: the file moves, it is not copied."""
         self._finish(rows.folder, stage, key, record, written=("X",))
-        rows.journal.unlink(missing_ok=True)
+        self.tidy(stage, key)
+
+    def tidy(self, stage: str, key: str) -> None:
+        """Remove what a finished result was made from; a run that was killed may have left it."""
+        for state in (".part", ".new"):
+            shutil.rmtree(self._home(stage, key, state), ignore_errors=True)
+        self._home(stage, key, ".journal").unlink(missing_ok=True)
 
     def _finish(self, folder: Path, stage: str, key: str, record: Any, written: tuple[str, ...] = ()) -> None:
         """`record` into `folder`, its JSON last, and then the folder to its place."""
@@ -170,15 +176,12 @@ class Rows:
     def __init__(self, folder: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
         self.folder, self.file, self.dtype = folder, folder / "X.npy", dtype
         self.journal = folder.with_suffix(".journal")
-        header = io.BytesIO()
-        np.lib.format.write_array_header_1_0(
-            header, {"descr": dtype.str, "fortran_order": False, "shape": shape}
-        )
-        self.start, self.row = header.tell(), shape[1] * dtype.itemsize
+        header = _header(shape, dtype)
+        self.start, self.row = len(header), shape[1] * dtype.itemsize
         size = self.start + shape[0] * self.row
         with writing(self.file):
             if not self.file.is_file() or self.file.stat().st_size != size:
-                self._allocate(header.getvalue(), size)
+                self._allocate(header, size)
             # A line without its end was cut short, and with it what came after its data: made again.
             lines = self.journal.read_text().split("\n")[:-1] if self.journal.is_file() else []
         self.done = set(lines)
@@ -222,10 +225,19 @@ def _read(path: Path) -> NDArray[Any]:
 
 
 def _write(path: Path, array: NDArray[Any]) -> None:
+    array = np.asarray(array, order="C")
     with path.open("wb") as file:
-        np.save(file, np.ascontiguousarray(array) if array.ndim else array, allow_pickle=False)
+        file.write(_header(array.shape, array.dtype))
+        file.write(array.data)  # np.save would swallow what the system says when the disk is full
         file.flush()
         os.fsync(file.fileno())
+
+
+def _header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
+    header = io.BytesIO()
+    content = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(header, content)
+    return header.getvalue()
 
 
 def existing(folder: str | Path) -> Store:
