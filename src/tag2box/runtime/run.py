@@ -30,7 +30,7 @@ class Run:
 
     def __init__(self, store: Store, *, workers: int | None = None, progress: Progress = silent) -> None:
         self.store, self.workers, self.progress = store, n_workers(workers), progress
-        self.keys: dict[str, str] = {}
+        self.costs: dict[str, dict[str, Any]] = {}  # of each stage, whether it was reused, else its seconds
 
     def result(self, stage: str, key: str, compute: Callable[[], T]) -> T:
         """The stored result of a stage, computed and saved first where it is missing."""
@@ -91,9 +91,9 @@ class Run:
         self.store.log({"time": round(time.time(), 3), "event": event, **more})
 
     def _reused(self, stage: str, key: str) -> bool:
-        self.keys[stage] = key
         found = self.store.has(stage, key)
         if found:
+            self.costs[stage] = {"reused": True}
             self.store.tidy(stage, key)
             self.note("reused", stage=stage, key=key[:12])
         return found
@@ -104,7 +104,8 @@ class Run:
         start = time.monotonic()
         yield
         seconds = round(time.monotonic() - start, 3)
-        self.note("finished", stage=stage, key=key[:12], seconds=seconds, **counts, **_peak_memory())
+        self.costs[stage] = {"reused": False, "seconds": seconds, **_peak_memory()}
+        self.note("finished", stage=stage, key=key[:12], **counts, **self.costs[stage])
 
     def _within(self, first: int, n: int) -> Progress:
         """Progress of a shard that starts at item `first`, told as that of all n items."""

@@ -127,13 +127,15 @@ class Store:
         folders = (p for stage in self.folder.iterdir() if stage.is_dir() for p in stage.iterdir())
         return sorted((p.parent.name, p) for p in folders if RESULT.fullmatch(p.name))
 
-    def clean(self, keep: Iterable[tuple[str, str]]) -> list[Path]:
-        """Remove every result that is not (stage, key) in `keep`; returns what was removed."""
-        kept = {self._home(stage, key) for stage, key in keep}
-        removed = [path for _, path in self.results() if path not in kept]
-        for path in removed:
+    def unused(self, used: Iterable[tuple[str, str]]) -> list[Path]:
+        """Every result, finished or not, but those with a (stage, key) in `used`."""
+        kept = {self._home(stage, key) for stage, key in used}
+        return [path for _, path in self.results() if path not in kept]
+
+    def remove(self, paths: Iterable[Path]) -> None:
+        """Remove results for good."""
+        for path in paths:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        return removed
 
     def _home(self, stage: str, key: str, state: str = "") -> Path:
         return self.folder / stage / (f".{key[:12]}{state}" if state else key[:12])

@@ -1,0 +1,153 @@
+"""A run in its folder: `fit_run` and `detect_run` fill it, `RunFolder` is what others read in it.
+
+    RUN/config.toml      the resolved settings        RUN/run.json      the images, and the keys of the results
+    RUN/detector.npz     the detector                 RUN/events.jsonl  what was done when, and what it cost
+    RUN/STAGE/KEY/       results (`runtime.store`)
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tag2box
+from tag2box.detections import Detections
+from tag2box.detector import Detector
+from tag2box.errors import Tag2BoxError
+from tag2box.images import ImageSet
+from tag2box.pipeline import Config, detect, detections_key, learn, stage_keys
+from tag2box.runtime.config import read_settings, to_toml
+from tag2box.runtime.files import content_hash
+from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.run import Run
+from tag2box.runtime.store import Store, existing
+
+__all__ = ["RunFolder", "detect_run", "fit_run"]
+
+DETECTOR = "detector.npz"
+
+
+class RunFolder:
+    """A finished run; a part of one where it was stopped."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.store = existing(folder)
+        self.folder = self.store.folder
+        self.config = read_settings(Config(), self.folder / "config.toml")
+        self._run = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
+        self.keys: dict[str, str] = self._run["stages"]
+        self.images = _read_images(self._run["images"], self.folder)
+
+    def has(self, stage: str) -> bool:
+        """Whether that stage is finished, with the settings of the last run."""
+        return stage in self.keys and self.store.has(stage, self.keys[stage])
+
+    def result(self, stage: str) -> Any:
+        """What that stage made."""
+        if not self.has(stage):
+            raise Tag2BoxError(
+                f"{self.folder} has no {stage} yet: run it to its end with `tag2box run DATA --out {self.folder}`"
+            )
+        return self.store.load(stage, self.keys[stage])
+
+    @property
+    def detector_file(self) -> Path:
+        """The file of the detector, all that is needed to detect elsewhere."""
+        if not (self.folder / DETECTOR).is_file():
+            self.result("detector")
+        return self.folder / DETECTOR
+
+    @property
+    def detector(self) -> Detector:
+        """The detector."""
+        return Detector.load(self.detector_file)
+
+    def add_detections(self, key: str) -> None:
+        """Remember that detections with this key are there, made by the detector of now."""
+        mine = {"key": key, "detector": content_hash(self.detector_file)}
+        known = [entry for entry in self._listed() if entry["key"] != key]
+        self.store.write("detections.json", json.dumps([*known, mine], indent=1) + "\n")
+
+    def detections(self) -> list[tuple[str, Any]]:
+        """All (key, detections) that the detector of now has made, the newest last."""
+        now = content_hash(self.detector_file)
+        keys = [entry["key"] for entry in self._listed() if entry["detector"] == now]
+        return [(key, self.store.load("detections", key)) for key in keys if self.store.has("detections", key)]
+
+    def _listed(self) -> list[dict[str, str]]:
+        file = self.folder / "detections.json"
+        found: list[dict[str, str]] = json.loads(file.read_text()) if file.is_file() else []
+        return found
+
+    def clean(self, *, remove: bool) -> list[Path]:
+        """The results that the last settings do not use, removed where that is wanted."""
+        with self.store.lock():
+            kept = [*self.keys.items(), *(("detections", key) for key, _ in self.detections())]
+            unused = self.store.unused(kept)
+            if remove:
+                self.store.remove(unused)
+        return unused
+
+
+def fit_run(
+    images: ImageSet,
+    config: Config,
+    folder: str | Path,
+    *,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> dict[str, dict[str, Any]]:
+    """Learn from `images` in the run folder, going on where it stopped; returns what each stage cost."""
+    store = Store(folder)
+    with store.lock():
+        run = Run(store, workers=workers, progress=progress)
+        keys = stage_keys(images, config, run)
+        _begin(store, images, config, keys)
+        run.note("run started", images=len(images), classes=len(images.classes), workers=run.workers)
+        detector = learn(images, config, run, keys)
+        store.write(DETECTOR, detector.to_bytes())
+        run.note("run finished")
+    return run.costs
+
+
+def detect_run(
+    folder: RunFolder, images: ImageSet, *, workers: int | None = None, progress: Progress = silent
+) -> Detections:
+    """What the run's detector finds in `images`, kept in the run folder, going on where it stopped."""
+    with folder.store.lock():
+        run = Run(folder.store, workers=workers, progress=progress)
+        key = detections_key(content_hash(folder.detector_file), images, run)
+        found = detect(folder.detector, images, run, key)
+        folder.add_detections(key)
+    return found
+
+
+def _begin(store: Store, images: ImageSet, config: Config, keys: dict[str, str]) -> None:
+    """Write down what a run is about to do."""
+    store.write("config.toml", to_toml(config))
+    content = {"tag2box": tag2box.__version__, "stages": keys, "images": _write_images(images, store.folder)}
+    store.write("run.json", json.dumps(content, ensure_ascii=False) + "\n")
+
+
+def _write_images(images: ImageSet, folder: Path) -> dict[str, Any]:
+    full = [os.path.abspath(path) for path in images.paths]
+    return {
+        "ids": images.ids,
+        "paths": full,
+        # Where the run folder and the photos were moved together, these still lead there.
+        "relative": [os.path.relpath(path, folder.absolute()) for path in full],
+        "classes": images.classes,
+        "tags": images.tags.tolist(),
+    }
+
+
+def _read_images(stored: dict[str, Any], folder: Path) -> ImageSet:
+    paths = tuple(
+        Path(full) if Path(full).is_file() else Path(os.path.normpath(folder / relative))
+        for full, relative in zip(stored["paths"], stored["relative"], strict=True)
+    )
+    classes = tuple(stored["classes"])
+    tags = np.array(stored["tags"], dtype=np.int8).reshape(len(paths), len(classes))
+    return ImageSet(tuple(stored["ids"]), paths, tags, classes)
