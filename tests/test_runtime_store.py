@@ -67,13 +67,14 @@ def test_a_key_depends_on_everything_it_is_made_of():
         for inputs in (("k",), ("k", "l"))
     }
     assert len(keys) == 16
-    assert stage_key("a", 1, {"x": 1, "y": 2}) == stage_key("a", 1, {"y": 2, "x": 1})
+    assert stage_key("a", 1, {"x": 1, "y": 2}) == stage_key("a", 1, {"y": 2.0, "x": 1})
 
 
 def test_a_result_is_computed_once(tmp_path):
     run, calls = Run(Store(tmp_path / "run")), []
+    run.keys["windows"] = KEY
     for _ in range(2):
-        found = run.result("windows", KEY, lambda: calls.append(1) or some_windows())
+        found = run.result("windows", lambda: calls.append(1) or some_windows())
         assert found.xyxy.tolist() == some_windows().xyxy.tolist()
     assert len(calls) == 1
     assert events(run.store.folder, "finished") == events(run.store.folder, "reused") == ["windows"]
@@ -81,8 +82,9 @@ def test_a_result_is_computed_once(tmp_path):
 
 def test_a_stage_that_fails_leaves_nothing(tmp_path):
     run = Run(Store(tmp_path))
+    run.keys["windows"] = KEY
     with pytest.raises(TypeError, match="cannot be stored"):
-        run.result("windows", KEY, object)
+        run.result("windows", object)
     assert contents(tmp_path) == {}
     assert not run.store.has("windows", KEY)
 
@@ -180,9 +182,9 @@ with store.lock():
     run = Run(store, workers=1)
     w = stage_key("windows", 1, {})
     print("ready", flush=True)
-    run.in_shards("windows", w, n, windows, joined)
-    f = stage_key("features", 1, {}, w)
-    run.in_rows("features", f, n, offsets, 64, "float16", features, lambda X: {"X": X})
+    run.keys = {"windows": w, "features": stage_key("features", 1, {}, w)}
+    run.in_shards("windows", n, windows, joined)
+    run.in_rows("features", offsets, 64, "float16", features, lambda X: {"X": X})
 """
 
 

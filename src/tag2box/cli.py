@@ -1,4 +1,4 @@
-"""The command `tag2box`. Each command is thin: it reads its arguments, calls the library, shows the answer."""
+"""The command `tag2box`. Each command is thin: it reads arguments, calls the library, shows the answer."""
 
 import sys
 from typing import Annotated

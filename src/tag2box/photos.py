@@ -1,4 +1,4 @@
-"""Photos without tags, as `detect` and `predict` get them: files and folders, each photo with its own name."""
+"""Photos without tags, as `detect` and `predict` get them: files and folders."""
 
 import os
 from collections.abc import Sequence

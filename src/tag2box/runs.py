@@ -1,8 +1,8 @@
 """A run in its folder: `fit_run` and `detect_run` fill it, `RunFolder` is what others read in it.
 
-    RUN/config.toml      the resolved settings        RUN/run.json      the images, and the keys of the results
-    RUN/detector.npz     the detector                 RUN/events.jsonl  what was done when, and what it cost
-    RUN/STAGE/KEY/       results (`runtime.store`)
+RUN/config.toml      the resolved settings        RUN/run.json      the images, and the keys of the results
+RUN/detector.npz     the detector                 RUN/events.jsonl  what was done when, and what it cost
+RUN/STAGE/KEY/       results (`runtime.store`)
 """
 
 import json
@@ -47,16 +47,17 @@ class RunFolder:
     def result(self, stage: str) -> Any:
         """What that stage made."""
         if not self.has(stage):
-            raise Tag2BoxError(
-                f"{self.folder} has no {stage} yet: run it to its end with `tag2box run DATA --out {self.folder}`"
-            )
+            raise Tag2BoxError(f"{self.folder} has no {stage} yet: {self._unfinished()}")
         return self.store.load(stage, self.keys[stage])
+
+    def _unfinished(self) -> str:
+        return f"`tag2box run DATA --out {self.folder}` takes the run to its end"
 
     @property
     def detector_file(self) -> Path:
         """The file of the detector, all that is needed to detect elsewhere."""
         if not (self.folder / DETECTOR).is_file():
-            self.result("detector")
+            raise Tag2BoxError(f"{self.folder} has no detector yet: {self._unfinished()}")
         return self.folder / DETECTOR
 
     @property
@@ -74,7 +75,9 @@ class RunFolder:
         """All (key, detections) that the detector of now has made, the newest last."""
         now = content_hash(self.detector_file)
         keys = [entry["key"] for entry in self._listed() if entry["detector"] == now]
-        return [(key, self.store.load("detections", key)) for key in keys if self.store.has("detections", key)]
+        return [
+            (key, self.store.load("detections", key)) for key in keys if self.store.has("detections", key)
+        ]
 
     def _listed(self) -> list[dict[str, str]]:
         file = self.folder / "detections.json"
@@ -103,11 +106,11 @@ def fit_run(
     store = Store(folder)
     with store.lock():
         run = Run(store, workers=workers, progress=progress)
-        keys = stage_keys(images, config, run)
-        _begin(store, images, config, keys)
+        run.keys = stage_keys(images, config, run)
+        _begin(run, images, config)
         run.note("run started", images=len(images), classes=len(images.classes), workers=run.workers)
-        detector = learn(images, config, run, keys)
-        store.write(DETECTOR, detector.to_bytes())
+        detector = learn(images, config, run)
+        detector.save(store.folder / DETECTOR)
         run.note("run finished")
     return run.costs
 
@@ -118,17 +121,21 @@ def detect_run(
     """What the run's detector finds in `images`, kept in the run folder, going on where it stopped."""
     with folder.store.lock():
         run = Run(folder.store, workers=workers, progress=progress)
-        key = detections_key(content_hash(folder.detector_file), images, run)
-        found = detect(folder.detector, images, run, key)
-        folder.add_detections(key)
+        run.keys = detections_key(content_hash(folder.detector_file), images, run)
+        found = detect(folder.detector, images, run)
+        folder.add_detections(run.keys["detections"])
     return found
 
 
-def _begin(store: Store, images: ImageSet, config: Config, keys: dict[str, str]) -> None:
-    """Write down what a run is about to do."""
-    store.write("config.toml", to_toml(config))
-    content = {"tag2box": tag2box.__version__, "stages": keys, "images": _write_images(images, store.folder)}
-    store.write("run.json", json.dumps(content, ensure_ascii=False) + "\n")
+def _begin(run: Run, images: ImageSet, config: Config) -> None:
+    """Write down what a run is about to do; a detector of other settings must not be taken for its own."""
+    before = run.store.folder / "run.json"
+    if before.is_file() and json.loads(before.read_text(encoding="utf-8"))["stages"] != run.keys:
+        (run.store.folder / DETECTOR).unlink(missing_ok=True)
+    run.store.write("config.toml", to_toml(config))
+    written = _write_images(images, run.store.folder)
+    content = {"tag2box": tag2box.__version__, "stages": run.keys, "images": written}
+    run.store.write("run.json", json.dumps(content, ensure_ascii=False) + "\n")
 
 
 def _write_images(images: ImageSet, folder: Path) -> dict[str, Any]:

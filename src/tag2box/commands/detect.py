@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tag2box.commands.options import AsJson, OnError, Run, Split, Workers, check_on_error, first_look, say, shown
+from tag2box.commands.options import (
+    AsJson,
+    OnError,
+    Run,
+    Split,
+    Workers,
+    check_on_error,
+    first_look,
+    say,
+    shown,
+)
 from tag2box.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,10 +33,14 @@ def detect(
     split: Split = None,
     format_: Annotated[
         str | None,
-        typer.Option("--format", help="coco, coco-instances, voc, comp4, yolo, csv or labelstudio; coco by default."),
+        typer.Option(
+            "--format", help="coco, coco-instances, voc, comp4, yolo, csv or labelstudio; coco by default."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write; in the run folder by default.")] = None,
-    min_score: Annotated[float | None, typer.Option(help="Write only boxes that score at least this.")] = None,
+    min_score: Annotated[
+        float | None, typer.Option(help="Write only boxes that score at least this.")
+    ] = None,
     workers: Workers = None,
     on_error: OnError = "skip",
     as_json: AsJson = False,
@@ -58,7 +72,9 @@ def detect(
         "written": [str(path) for path in written],
         "look": seen.to_dict(),
     }
-    say(as_json, answer, f"{len(kept)} boxes in {len(images)} images. Written: {_where(target, len(written))}")
+    say(
+        as_json, answer, f"{len(kept)} boxes in {len(images)} images. Written: {_where(target, len(written))}"
+    )
 
 
 def suffix_of(kind: str) -> str:

@@ -1,4 +1,4 @@
-"""`tag2box report`, `export` and `clean`: what to do with a run folder; and `tag2box demo`, which makes one."""
+"""`tag2box report`, `export` and `clean` use a run folder; `tag2box demo` makes one."""
 
 from pathlib import Path
 from typing import Annotated

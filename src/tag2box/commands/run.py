@@ -11,11 +11,15 @@ __all__ = ["run"]
 
 
 def run(
-    data: Annotated[Path, typer.Argument(help="Images and tags: a folder or file in any format of docs/formats.md.")],
+    data: Annotated[
+        Path, typer.Argument(help="Images and tags: a folder or file in any format of docs/formats.md.")
+    ],
     tags: Annotated[Path | None, typer.Option(help="A file of tags, for a folder of images without.")] = None,
     split: Split = None,
     out: Annotated[Path | None, typer.Option(help="The run folder; runs/NAME by default.")] = None,
-    classes: Annotated[list[str] | None, typer.Option("--class", help="Only this class; may be repeated.")] = None,
+    classes: Annotated[
+        list[str] | None, typer.Option("--class", help="Only this class; may be repeated.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings (docs/config.md).")] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", help="One setting, as stage.key=value.")] = None,
     workers: Workers = None,

@@ -26,45 +26,46 @@ SHARD = 32
 
 
 class Run:
-    """A run at work in its folder: the store, the number of workers, and who is told of the progress."""
+    """A run at work in its folder: the store, the number of workers, and who is told of the progress.
+
+    keys: of each stage's result, set before its stages are called.
+    """
 
     def __init__(self, store: Store, *, workers: int | None = None, progress: Progress = silent) -> None:
         self.store, self.workers, self.progress = store, n_workers(workers), progress
+        self.keys: dict[str, str] = {}
         self.costs: dict[str, dict[str, Any]] = {}  # of each stage, whether it was reused, else its seconds
 
-    def result(self, stage: str, key: str, compute: Callable[[], T]) -> T:
+    def result(self, stage: str, compute: Callable[[], T]) -> T:
         """The stored result of a stage, computed and saved first where it is missing."""
-        if not self._reused(stage, key):
-            with self._timed(stage, key):
-                self.store.save(stage, key, compute())
-        found: T = self.store.load(stage, key)
+        if not self._reused(stage):
+            with self._timed(stage):
+                self.store.save(stage, self.keys[stage], compute())
+        found: T = self.store.load(stage, self.keys[stage])
         return found
 
     def in_shards(
         self,
         stage: str,
-        key: str,
         n: int,
         compute: Callable[[int, int, Progress], T],
         merge: Callable[[Sequence[T]], T],
     ) -> T:
         """The same for n items, computed shard by shard: `compute(a, z, progress)` of items a to z."""
-        if not self._reused(stage, key):
-            parts = self.store.shards(stage, key)
+        if not self._reused(stage):
+            parts = self.store.shards(stage, self.keys[stage])
             bounds = _bounds(n)
             missing = [(a, z) for a, z in bounds if not parts.has(a, z)]
-            with self._timed(stage, key, shards=len(bounds), reused=len(bounds) - len(missing)):
+            with self._timed(stage, shards=len(bounds), shards_reused=len(bounds) - len(missing)):
                 for a, z in missing:
                     parts.save(a, z, compute(a, z, self._within(a, n)))
-                self.store.save(stage, key, merge([parts.load(a, z) for a, z in bounds]))
-        found: T = self.store.load(stage, key)
+                self.store.save(stage, self.keys[stage], merge([parts.load(a, z) for a, z in bounds]))
+        found: T = self.store.load(stage, self.keys[stage])
         return found
 
     def in_rows(
         self,
         stage: str,
-        key: str,
-        n: int,
         offsets: NDArray[Any],
         width: int,
         dtype: DTypeLike,
@@ -75,37 +76,38 @@ class Run:
 
         `wrap(X)` is the record.
         """
-        if not self._reused(stage, key):
-            rows = self.store.rows(stage, key, (int(offsets[-1]), width), dtype)
+        if not self._reused(stage):
+            rows = self.store.rows(stage, self.keys[stage], (int(offsets[-1]), width), dtype)
+            n = len(offsets) - 1
             bounds = _bounds(n)
             missing = [(a, z) for a, z in bounds if not rows.has(a, z)]
-            with self._timed(stage, key, shards=len(bounds), reused=len(bounds) - len(missing)):
+            with self._timed(stage, shards=len(bounds), shards_reused=len(bounds) - len(missing)):
                 for a, z in missing:
                     rows.save(a, z, int(offsets[a]), compute(a, z, self._within(a, n)))
-                self.store.save_rows(stage, key, rows, wrap(rows.array()))
-        found: T = self.store.load(stage, key)
+                self.store.save_rows(stage, self.keys[stage], rows, wrap(rows.array()))
+        found: T = self.store.load(stage, self.keys[stage])
         return found
 
     def note(self, event: str, **more: Any) -> None:
         """One line of `events.jsonl`."""
         self.store.log({"time": round(time.time(), 3), "event": event, **more})
 
-    def _reused(self, stage: str, key: str) -> bool:
-        found = self.store.has(stage, key)
+    def _reused(self, stage: str) -> bool:
+        found = self.store.has(stage, self.keys[stage])
         if found:
             self.costs[stage] = {"reused": True}
-            self.store.tidy(stage, key)
-            self.note("reused", stage=stage, key=key[:12])
+            self.store.tidy(stage, self.keys[stage])
+            self.note("reused", stage=stage, key=self.keys[stage][:12])
         return found
 
     @contextmanager
-    def _timed(self, stage: str, key: str, **counts: int) -> Iterator[None]:
-        self.note("started", stage=stage, key=key[:12], **counts)
+    def _timed(self, stage: str, **counts: int) -> Iterator[None]:
+        self.note("started", stage=stage, key=self.keys[stage][:12], **counts)
         start = time.monotonic()
         yield
         seconds = round(time.monotonic() - start, 3)
-        self.costs[stage] = {"reused": False, "seconds": seconds, **_peak_memory()}
-        self.note("finished", stage=stage, key=key[:12], **counts, **self.costs[stage])
+        self.costs[stage] = {"reused": False, "seconds": seconds, **counts, **_peak_memory()}
+        self.note("finished", stage=stage, key=self.keys[stage][:12], **self.costs[stage])
 
     def _within(self, first: int, n: int) -> Progress:
         """Progress of a shard that starts at item `first`, told as that of all n items."""

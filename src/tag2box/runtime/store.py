@@ -35,9 +35,19 @@ RESULT = re.compile(r"[0-9a-f]{12}|\.[0-9a-f]{12}\.(part|new|journal)")
 
 def stage_key(stage: str, version: int, config: Any, *inputs: str) -> str:
     """The key of a stage's result: 64 hexadecimal digits, of which 12 name its folder."""
-    settings = asdict(config) if is_dataclass(config) and not isinstance(config, type) else config
-    content = json.dumps([stage, version, settings, inputs], sort_keys=True, ensure_ascii=False)
+    content = json.dumps([stage, version, _plain(config), inputs], sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    """Settings for JSON; 10.0 and 10 are the same setting."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class Store:
