@@ -109,13 +109,9 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
 
 def detect(detector: Detector, images: ImageSet, run: Run) -> Detections:
     """7. Detections: what the detector finds in `images`."""
-    found = run.in_shards(
-        "detections",
-        len(images),
-        partial(_detect, detector, images, workers=run.workers),
-        Detections.concatenate,
-    )
-    return replace(found, ids=images.ids)
+    look_at = partial(_detect, detector, images, workers=run.workers)
+    joined = partial(Detections.concatenate, ids=images.ids)
+    return run.in_shards("detections", len(images), look_at, joined)
 
 
 def stage_keys(images: ImageSet, config: Config, run: Run) -> dict[str, str]:

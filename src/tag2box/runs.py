@@ -24,7 +24,7 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store, existing
 
-__all__ = ["RunFolder", "detect_run", "fit_run"]
+__all__ = ["RunFolder", "detect_run", "fit_run", "mined_windows"]
 
 DETECTOR = "detector.npz"
 
@@ -125,6 +125,22 @@ def detect_run(
         found = detect(folder.detector, images, run)
         folder.add_detections(run.keys["detections"])
     return found
+
+
+def mined_windows(run: RunFolder) -> Detections:
+    """The box that refinement chose in each positive training image of each class, with its score."""
+    windows, features, refined = (run.result(stage) for stage in ("windows", "features", "refine"))
+    label = np.repeat(np.arange(len(refined.mined)), [len(rows) for rows in refined.mined])
+    row = np.concatenate([np.empty(0, np.int64), *refined.mined])
+    X = np.asarray(features.X[row], np.float64)
+    return Detections(
+        image=np.searchsorted(windows.offsets, row, side="right") - 1,
+        xyxy=windows.xyxy[row],
+        score=np.einsum("nd,nd->n", X, refined.W[label]) + refined.b[label],
+        label=label,
+        ids=run.images.ids,
+        classes=run.images.classes,
+    )
 
 
 def _begin(run: Run, images: ImageSet, config: Config) -> None:

@@ -70,8 +70,8 @@ def _newest(run: "RunFolder", images: "ImageSet") -> "Detections | None":
 
 def _mined(run: "RunFolder", images: "ImageSet") -> "Detections | None":
     """The boxes that the run found in its own training images, where the truth knows all of them."""
-    if not set(run.images.ids) <= set(images.ids) or not run.has("detector"):
+    if not set(run.images.ids) <= set(images.ids) or not run.has("refine"):
         return None
-    from tag2box.pipeline import mined_windows
+    from tag2box.runs import mined_windows
 
     return mined_windows(run)

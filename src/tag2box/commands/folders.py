@@ -36,8 +36,7 @@ def export(
     """
     from tag2box.commands.detect import suffix_of
     from tag2box.formats.writing import write_detections
-    from tag2box.pipeline import mined_windows
-    from tag2box.runs import RunFolder
+    from tag2box.runs import RunFolder, mined_windows
 
     folder = RunFolder(run)
     target = out or folder.folder / f"boxes{suffix_of(format_)}"

@@ -38,7 +38,8 @@ def first_look(
 
     seen = look(images, workers=workers, progress=progress)
     if not as_json:
-        typer.echo(str(seen))
+        plain = [f"{len(images)} images", *seen.odd()]
+        typer.echo(str(seen) if images.classes else "\n".join(plain))
     return usable(images, seen, on_error=on_error), seen
 
 

@@ -34,6 +34,7 @@ def run(
     Example: tag2box run photos --tags tags.csv --out runs/photos
     """
     from tag2box.images import read_images
+    from tag2box.look import estimate
     from tag2box.pipeline import Config
     from tag2box.runs import fit_run
     from tag2box.runtime.config import read_settings
@@ -44,6 +45,11 @@ def run(
     folder = out or Path("runs") / (data.resolve().stem or "data")
     with shown() as progress:
         images, seen = first_look(images, on_error, workers, progress, as_json)
+        cost = estimate(
+            len(images), settings.windows.max_windows, settings.features.dimensions or 1280, workers
+        )
+        if not as_json:
+            typer.echo(f"To be expected: {cost}, in {folder}")
         stages = fit_run(images, settings, folder, workers=workers, progress=progress)
     answer = {
         "run": str(folder),
