@@ -49,7 +49,7 @@ def events(folder):
 
 
 def make_truth(toys, folder, rename=""):
-    """The toys in the layout of the VOC devkit, as the split "test", with the box of the thing where it is."""
+    """The toys in the layout of the VOC devkit, as its split "test", with the box of each thing."""
     for name in ("JPEGImages", "Annotations", "ImageSets/Main"):
         (folder / name).mkdir(parents=True)
     ids, tags = [], []

@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from tag2box.latent import LatentSVC, SmoothLatentSVC
     from tag2box.mining import negative_mining
     from tag2box.neighbors import Neighbors, group_neighbors, neighbor_blocks
+    from tag2box.pipeline import Config, Tag2Box
     from tag2box.smoothing import simplex_projection, smoothed_max
     from tag2box.windows import Windows, WindowsConfig, find_windows, selective_search
 
 __all__ = [
     "Bags",
+    "Config",
     "CorLoc",
     "Cover",
     "CoverGraph",
@@ -39,6 +41,7 @@ __all__ = [
     "PerInstance",
     "Scores",
     "SmoothLatentSVC",
+    "Tag2Box",
     "Tag2BoxError",
     "Windows",
     "WindowsConfig",
@@ -66,6 +69,7 @@ __all__ = [
 
 _HOME = {
     "Bags": "bags",
+    "Config": "pipeline",
     "CorLoc": "evaluation",
     "Cover": "cover",
     "CoverGraph": "cover",
@@ -79,6 +83,7 @@ _HOME = {
     "PerInstance": "bags",
     "Scores": "evaluation",
     "SmoothLatentSVC": "latent",
+    "Tag2Box": "pipeline",
     "Tag2BoxError": "errors",
     "Windows": "windows",
     "WindowsConfig": "windows",

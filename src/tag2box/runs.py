@@ -36,9 +36,12 @@ class RunFolder:
         self.store = existing(folder)
         self.folder = self.store.folder
         self.config = read_settings(Config(), self.folder / "config.toml")
-        self._run = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
-        self.keys: dict[str, str] = self._run["stages"]
-        self.images = _read_images(self._run["images"], self.folder)
+        try:
+            run = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
+            self.keys: dict[str, str] = run["stages"]
+            self.images = _read_images(run["images"], self.folder)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise Tag2BoxError(f"{self.folder / 'run.json'} is damaged: {self._unfinished()}") from error
 
     def has(self, stage: str) -> bool:
         """Whether that stage is finished, with the settings of the last run."""

@@ -4,11 +4,12 @@ Order in, order out: what is computed does not depend on the number of workers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from joblib import Parallel, cpu_count, delayed
 
-from tag2box.errors import InputError
+from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.progress import Progress, silent
 
 __all__ = ["map_ordered", "n_workers"]
@@ -53,6 +54,11 @@ def map_ordered(
         )
         results = pool(delayed(function)(item) for item in items)
     progress(label, 0, len(items))
-    for done, result in enumerate(results, start=1):
-        progress(label, done, len(items))
-        yield result
+    try:
+        for done, result in enumerate(results, start=1):
+            progress(label, done, len(items))
+            yield result
+    except BrokenProcessPool as error:
+        raise Tag2BoxError(
+            "a worker process was ended from outside, most likely for lack of memory: use fewer workers"
+        ) from error
