@@ -52,8 +52,13 @@ def copied(run, tmp_path):
     return shutil.copytree(run, tmp_path / "copy")
 
 
+def found_by(run):
+    folder = RunFolder(run)
+    return folder.store.load("detections", folder.detected()[-1][0])
+
+
 def test_it_finds_the_thing(run, images):
-    found = RunFolder(run).detections()[0][1]
+    found = found_by(run)
     assert found.ids == images.ids
     assert found.classes == ("thing",)
     best = [found.score[found.image == i].max() for i in range(len(images))]
@@ -96,7 +101,7 @@ def test_a_changed_setting_is_computed_and_the_old_result_can_be_cleaned(copied,
     fresh = [stage for stage, cost in costs.items() if not cost["reused"]]
     assert fresh == list(STAGES[STAGES.index("initial") :])
     folder = RunFolder(copied)
-    assert folder.detections() == []  # they were made by another detector
+    assert folder.detected() == []  # they were made by another detector
     unused = folder.clean(remove=True)
     assert {path.parent.name for path in unused} == {*fresh, "detections"}
     assert folder.clean(remove=False) == []
@@ -130,7 +135,7 @@ def test_a_moved_run_still_detects(copied, run, images, tmp_path):
     other = shutil.copytree(images.paths[0].parent, tmp_path / "other photos")
     paths = tuple(other / path.name for path in images.paths)
     again = detect_run(RunFolder(moved), replace(images, paths=paths), workers=1)
-    first = RunFolder(run).detections()[0][1]
+    first = found_by(run)
     assert again.xyxy.tobytes() == first.xyxy.tobytes()
     assert again.score.tobytes() == first.score.tobytes()
     assert events(moved)[-1]["event"] == "reused"  # the same photos at another place: nothing was computed
@@ -187,7 +192,7 @@ def test_what_is_not_finished_is_said(images, tmp_path):
     store.write("config.toml", "")
     store.write(
         "run.json",
-        '{"stages": {}, "images": {"ids": [], "paths": [], "relative": [], "classes": [], "tags": []}}',
+        '{"stages": {}, "images": {"ids": [], "paths": [], "classes": [], "tags": []}}',
     )
     folder = RunFolder(tmp_path)
     for ask in (lambda: folder.detector, lambda: folder.result("windows")):
@@ -202,7 +207,7 @@ def test_the_estimator_is_scikit_learns(images, tmp_path, run):
     with pytest.raises(NotFittedError):
         model.predict(images.paths)
     found = model.fit(images).predict(images.paths)
-    first = RunFolder(run).detections()[0][1]
+    first = found_by(run)
     assert found.ids == tuple(path.stem for path in images.paths)
     assert found.xyxy.tobytes() == first.xyxy.tobytes()
     assert (tmp_path / "run" / "detector.npz").is_file()

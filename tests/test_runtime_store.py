@@ -30,12 +30,17 @@ def some_windows(n=5):
 def test_records_of_records_come_back_the_same():
     empty = np.empty(0, np.int64)
     cover = Cover(empty, np.ones(2), empty, empty.astype(np.int32), empty, 1.5, 2.0, 3, "why")
-    value = (cover, {"a b/ü": np.eye(2)}, [some_windows(), None, "text", True, np.float32(0.5)])
+    value = (
+        cover,
+        {"a b/ü": np.eye(2), "a_b/ü": np.ones(1)},
+        [some_windows(), None, "text", True, np.float32(0.5)],
+    )
     data, arrays = pack(value)
     again = unpack(json.loads(json.dumps(data)), arrays)
     assert again[0].message == "why"
     assert again[0].gains.tolist() == [1, 1]
     assert again[1]["a b/ü"].tolist() == [[1, 0], [0, 1]]
+    assert again[1]["a_b/ü"].tolist() == [1]
     assert again[2][0].xyxy.dtype == np.float32
     assert again[2][1:] == (None, "text", True, 0.5)
     assert all("/" not in name and " " not in name for name in arrays)

@@ -16,7 +16,7 @@ import tag2box
 from tag2box.detections import Detections
 from tag2box.detector import Detector
 from tag2box.errors import Tag2BoxError
-from tag2box.images import ImageSet
+from tag2box.images import ImageSet, read_images
 from tag2box.pipeline import Config, detect, detections_key, learn, stage_keys
 from tag2box.runtime.config import read_settings, to_toml
 from tag2box.runtime.files import content_hash
@@ -68,29 +68,50 @@ class RunFolder:
         """The detector."""
         return Detector.load(self.detector_file)
 
-    def add_detections(self, key: str) -> None:
-        """Remember that detections with this key are there, made by the detector of now."""
-        mine = {"key": key, "detector": content_hash(self.detector_file)}
-        known = [entry for entry in self._listed() if entry["key"] != key]
-        self.store.write("detections.json", json.dumps([*known, mine], indent=1) + "\n")
+    def add_detections(self, key: str, images: ImageSet) -> None:
+        """Remember that the detector of now has found the detections of this key in these images."""
+        mine = {
+            "key": key,
+            "detector": content_hash(self.detector_file),
+            **_write_images(images, self.folder),
+        }
+        known = [entry for entry in self._read("detections.json", []) if entry["key"] != key]
+        self.store.write("detections.json", json.dumps([*known, mine], ensure_ascii=False) + "\n")
 
-    def detections(self) -> list[tuple[str, Any]]:
-        """All (key, detections) that the detector of now has made, the newest last."""
+    def detected(self) -> list[tuple[str, ImageSet]]:
+        """(key, images) of all that the detector of now has looked at, the newest last.
+
+        `store.load("detections", key)` are the detections.
+        """
+        if not (self.folder / DETECTOR).is_file():
+            return []
         now = content_hash(self.detector_file)
-        keys = [entry["key"] for entry in self._listed() if entry["detector"] == now]
+        entries = [entry for entry in self._read("detections.json", []) if entry["detector"] == now]
         return [
-            (key, self.store.load("detections", key)) for key in keys if self.store.has("detections", key)
+            (entry["key"], _read_images(entry, self.folder))
+            for entry in entries
+            if self.store.has("detections", entry["key"])
         ]
 
-    def _listed(self) -> list[dict[str, str]]:
-        file = self.folder / "detections.json"
-        found: list[dict[str, str]] = json.loads(file.read_text()) if file.is_file() else []
-        return found
+    def set_truth(self, truth: Path, split: str | None, metric: str) -> None:
+        """Remember by which true boxes the run was evaluated last, for the report."""
+        content = {**_write_path(truth, self.folder), "split": split, "metric": metric}
+        self.store.write("evaluation.json", json.dumps(content, ensure_ascii=False) + "\n")
+
+    def truth(self) -> tuple[ImageSet, str] | None:
+        """The images with true boxes that the run was evaluated by last, and the metric; None before."""
+        if not (stored := self._read("evaluation.json", {})):
+            return None
+        return read_images(_read_path(stored, self.folder), split=stored["split"]), stored["metric"]
+
+    def _read(self, name: str, otherwise: Any) -> Any:
+        file = self.folder / name
+        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else otherwise
 
     def clean(self, *, remove: bool) -> list[Path]:
         """The results that the last settings do not use, removed where that is wanted."""
         with self.store.lock():
-            kept = [*self.keys.items(), *(("detections", key) for key, _ in self.detections())]
+            kept = [*self.keys.items(), *(("detections", key) for key, _ in self.detected())]
             unused = self.store.unused(kept)
             if remove:
                 self.store.remove(unused)
@@ -126,7 +147,7 @@ def detect_run(
         run = Run(folder.store, workers=workers, progress=progress)
         run.keys = detections_key(content_hash(folder.detector_file), images, run)
         found = detect(folder.detector, images, run)
-        folder.add_detections(run.keys["detections"])
+        folder.add_detections(run.keys["detections"], images)
     return found
 
 
@@ -158,22 +179,23 @@ def _begin(run: Run, images: ImageSet, config: Config) -> None:
 
 
 def _write_images(images: ImageSet, folder: Path) -> dict[str, Any]:
-    full = [os.path.abspath(path) for path in images.paths]
-    return {
-        "ids": images.ids,
-        "paths": full,
-        # Where the run folder and the photos were moved together, these still lead there.
-        "relative": [os.path.relpath(path, folder.absolute()) for path in full],
-        "classes": images.classes,
-        "tags": images.tags.tolist(),
-    }
+    places = [_write_path(path, folder) for path in images.paths]
+    return {"ids": images.ids, "paths": places, "classes": images.classes, "tags": images.tags.tolist()}
 
 
 def _read_images(stored: dict[str, Any], folder: Path) -> ImageSet:
-    paths = tuple(
-        Path(full) if Path(full).is_file() else Path(os.path.normpath(folder / relative))
-        for full, relative in zip(stored["paths"], stored["relative"], strict=True)
-    )
+    paths = tuple(_read_path(place, folder) for place in stored["paths"])
     classes = tuple(stored["classes"])
     tags = np.array(stored["tags"], dtype=np.int8).reshape(len(paths), len(classes))
     return ImageSet(tuple(stored["ids"]), paths, tags, classes)
+
+
+def _write_path(path: Path, folder: Path) -> dict[str, str]:
+    """Where a file is, and the way to it from the run folder: that one holds if both are moved together."""
+    full = os.path.abspath(path)
+    return {"path": full, "relative": os.path.relpath(full, folder.absolute())}
+
+
+def _read_path(place: dict[str, str], folder: Path) -> Path:
+    full = Path(place["path"])
+    return full if full.exists() else Path(os.path.normpath(folder / place["relative"]))

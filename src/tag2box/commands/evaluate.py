@@ -48,6 +48,7 @@ def evaluate(
                 f"{what} has no boxes in these images: `tag2box detect {truth} --run {what}"
                 f"{f' --split {split}' if split else ''}` finds them"
             )
+        run.set_truth(truth, split, metric)
         if mined is not None:
             share = t2b.corloc(mined, images)
             answer["corloc"] = share.to_dict()
@@ -62,10 +63,14 @@ def evaluate(
 
 
 def _newest(run: "RunFolder", images: "ImageSet") -> "Detections | None":
-    """The newest detections of the run that lie in these images; those in all of them go first."""
+    """What the run found in these images: in most of them; of equally many, what it found last."""
     known = set(images.ids)
-    fit = [found for _, found in run.detections() if set(found.ids or ()) <= known]
-    return max(fit, key=lambda found: len(found.ids or ()) * 2, default=None) if fit else None
+    fit = [(len(seen), key) for key, seen in run.detected() if set(seen.ids) <= known]
+    if not fit:
+        return None
+    most = max(n for n, _ in fit)
+    found: Detections = run.store.load("detections", next(key for n, key in reversed(fit) if n == most))
+    return found
 
 
 def _mined(run: "RunFolder", images: "ImageSet") -> "Detections | None":

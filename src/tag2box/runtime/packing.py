@@ -30,8 +30,11 @@ def _pack(value: Any, place: str, arrays: dict[str, Array]) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):
-        arrays[place or "value"] = value
-        return {"array": place or "value"}
+        name = place or "value"
+        while name in arrays:  # two names that differ only in what a file name cannot hold
+            name += "_"
+        arrays[name] = value
+        return {"array": name}
     if is_dataclass(value):
         parts = {f.name: _pack(getattr(value, f.name), _at(place, f.name), arrays) for f in fields(value)}
         return {"record": f"{type(value).__module__}:{type(value).__qualname__}", "fields": parts}

@@ -192,9 +192,10 @@ class Rows:
         self.start, self.row = len(header), shape[1] * dtype.itemsize
         size = self.start + shape[0] * self.row
         with writing(self.file):
-            if not self.file.is_file() or self.file.stat().st_size != size:
+            started = self.file.is_file() and self.journal.is_file()
+            if not started or self.file.stat().st_size != size:
                 self._allocate(header, size)
-            # A line without its end was cut short, and with it what came after its data: made again.
+            # A line without its end was cut short by a kill: what it would have listed is made again.
             lines = self.journal.read_text().split("\n")[:-1] if self.journal.is_file() else []
         self.done = set(lines)
 
