@@ -3,6 +3,7 @@
 Order in, order out: what is computed does not depend on the number of workers.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
@@ -59,6 +60,7 @@ def map_ordered(
             progress(label, done, len(items))
             yield result
     except BrokenProcessPool as error:
+        codes = re.search(r"\{.*?\}", str(error))  # such as {SIGKILL(-9)}
         raise Tag2BoxError(
-            "a worker process was ended from outside, most likely for lack of memory: use fewer workers"
+            f"a worker process died {codes[0] if codes else ''}: if memory ran out, use fewer workers"
         ) from error
