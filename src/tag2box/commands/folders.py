@@ -17,10 +17,12 @@ def report(run: RunArgument, as_json: AsJson = False) -> None:
 
     Example: tag2box report runs/photos
     """
-    from tag2box.report import write_report
     from tag2box.runtime.store import existing
 
-    page = write_report(existing(run).folder)
+    folder = existing(run).folder
+    from tag2box.report import write_report
+
+    page = write_report(folder)
     say(as_json, {"report": str(page)}, f"Written: {page}")
 
 
