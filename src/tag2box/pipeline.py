@@ -18,12 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
+from threadpoolctl import threadpool_limits
 
 from tag2box.backbone import load_network
 from tag2box.detections import Detections
-from tag2box.detector import DetectConfig, Detector
+from tag2box.detector import DetectConfig, Detector, network_hash
 from tag2box.features import Features, FeaturesConfig, find_features, find_projection
-from tag2box.first_windows import CoverConfig, count_neighbors, find_covers
+from tag2box.first_windows import CoverConfig, count_neighbors, find_covers, known_tags
 from tag2box.images import ImageSet, read_images
 from tag2box.initial import InitialConfig, train_initial
 from tag2box.look import look, usable
@@ -51,6 +52,7 @@ VERSIONS = {
     "cover": 1,
     "initial": 1,
     "refine": 1,
+    "detector": 1,
     "detections": 1,
 }
 
@@ -70,12 +72,12 @@ class Config:
 def learn(images: ImageSet, config: Config, run: Run) -> Detector:
     """Image tags in, a detector out."""
     images = replace(images, truth=None)  # nobody below can look
-    tags, workers, progress = images.tags, run.workers, run.progress
+    tags = known_tags(images.tags, config.cover.unknown)
+    workers, progress = run.workers, run.progress
 
     # 1. Windows: where an object might be.
-    windows = run.in_shards(
-        "windows", len(images), partial(_search, images, config, workers=run.workers), _joined
-    )
+    search = partial(_search, images, config, workers=workers)
+    windows = run.in_shards("windows", len(images), search, _joined)
 
     # 2. Features: what each window looks like.
     projection = run.result(
@@ -94,16 +96,32 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
     )
 
     # 4. Cover: few windows whose neighbours reach nearly every positive image.
-    covers = run.result("cover", lambda: find_covers(windows, features, tags, degrees, config.cover))
+    covers = run.result(
+        "cover",
+        lambda: find_covers(
+            windows, features, tags, degrees, config.cover, workers=workers, progress=progress
+        ),
+    )
 
     # 5. Initial detector: a linear SVM on the covered windows, with hard negatives.
-    initial = run.result("initial", lambda: train_initial(features, tags, covers, config.initial))
+    initial = run.result(
+        "initial",
+        lambda: train_initial(windows, features, tags, covers, config.initial, progress=progress),
+    )
 
     # 6. Refinement: a latent SVM with a smoothed maximum, from there.
-    refined = run.result("refine", lambda: refine(features, tags, initial, config.refine))
+    refined = run.result("refine", lambda: refine(features, tags, initial, config.refine, progress=progress))
 
     return Detector(
-        config.windows, config.features, projection, refined.W, refined.b, images.classes, config.detect
+        classes=images.classes,
+        windows=config.windows,
+        features=config.features,
+        projection=projection,
+        network=network_hash(config.features.network),
+        W=refined.W,
+        b=refined.b,
+        detect_config=config.detect,
+        trace=refined.trace,
     )
 
 
@@ -127,10 +145,11 @@ def stage_keys(images: ImageSet, config: Config, run: Run) -> dict[str, str]:
     stage("windows", config.windows, "photos")
     stage("projection", replace(config.features, network="", dtype="float32"), "windows", "network")
     stage("features", config.features.dtype, "projection")
-    stage("degrees", config.cover, "features", "tags")
+    stage("degrees", [config.cover.k, config.cover.unknown], "features", "tags")
     stage("cover", config.cover, "degrees")
     stage("initial", config.initial, "cover")
     stage("refine", config.refine, "initial")
+    stage("detector", config.detect, "refine")
     return key
 
 
@@ -165,10 +184,11 @@ def _extract(
 def _detect(
     detector: Detector, images: ImageSet, a: int, z: int, progress: Progress, *, workers: int
 ) -> Detections:
-    parts = map_ordered(
-        detector.detect, images.paths[a:z], workers=workers, progress=progress, label="detections"
-    )
-    return Detections.concatenate(replace(part, image=part.image + i) for i, part in enumerate(parts, a))
+    with threadpool_limits(1, "blas"):  # as in a worker: the last bit of a product depends on the threads
+        parts = map_ordered(
+            detector.detect, images.paths[a:z], workers=workers, progress=progress, label="detections"
+        )
+        return Detections.concatenate(replace(part, image=part.image + i) for i, part in enumerate(parts, a))
 
 
 def _images(images: ImageSet, a: int, z: int) -> ImageSet:
@@ -190,7 +210,7 @@ def _network(config: FeaturesConfig) -> list[object]:
     """The network by what is in its file, and how it is fed."""
     network = load_network(config.network)
     feed = network.input, network.output, network.mean, network.std, network.channels, network.cut
-    return [content_hash(network.path), *feed]
+    return [network_hash(config.network), *feed]
 
 
 class Tag2Box(BaseEstimator):
