@@ -128,7 +128,10 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
 def detect(detector: Detector, images: ImageSet, run: Run) -> Detections:
     """7. Detections: what the detector finds in `images`."""
     look_at = partial(_detect, detector, images, workers=run.workers)
-    joined = partial(Detections.concatenate, ids=images.ids)
+
+    def joined(parts: Sequence[Detections]) -> Detections:
+        return Detections.concatenate(parts, ids=images.ids)
+
     return run.in_shards("detections", len(images), look_at, joined)
 
 
