@@ -194,7 +194,7 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
         assert whole.wait() == 0
     rng, killed = random.Random(0), 0
     notes = tmp_path / "killed notes"
-    for _ in range(25):
+    for _ in range(12):
         with made_up(tmp_path / "killed", notes, 0.02) as process:
             assert process.stdout.readline() == "ready\n"
             time.sleep(rng.uniform(0.0, 0.25))

@@ -14,29 +14,26 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from tag2box.backbone import load_network
 from tag2box.detections import Detections
 from tag2box.detector import DetectConfig, Detector, network_hash
-from tag2box.features import Features, FeaturesConfig, find_features, find_projection
+from tag2box.features import Features, FeaturesConfig, find_projection
 from tag2box.first_windows import CoverConfig, count_neighbors, find_covers, known_tags
 from tag2box.images import ImageSet, read_images
 from tag2box.initial import InitialConfig, train_initial
 from tag2box.look import look, usable
 from tag2box.photos import find_photos
-from tag2box.projection import Projection
 from tag2box.refinement import RefineConfig, refine
 from tag2box.runtime.executor import map_ordered, n_workers
 from tag2box.runtime.files import content_hash
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import stage_key
-from tag2box.windows import Windows, WindowsConfig, find_windows
+from tag2box.shards import detections_of, features_of, join_windows, windows_of
+from tag2box.windows import WindowsConfig
 
 __all__ = ["Config", "Tag2Box", "detect", "detections_key", "learn", "stage_keys"]
 
@@ -76,15 +73,15 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
     workers, progress = run.workers, run.progress
 
     # 1. Windows: where an object might be.
-    search = partial(_search, images, config, workers=workers)
-    windows = run.in_shards("windows", len(images), search, _joined)
+    search = partial(windows_of, images, config.windows, workers=workers)
+    windows = run.in_shards("windows", len(images), search, join_windows)
 
     # 2. Features: what each window looks like.
     projection = run.result(
         "projection",
         lambda: find_projection(images, windows, config.features, workers=workers, progress=progress),
     )
-    extract = partial(_extract, images, windows, projection, config, workers=workers)
+    extract = partial(features_of, images, windows, projection, config.features, workers=workers)
     width, dtype = projection.A.shape[1], config.features.dtype
     features = run.in_rows(
         "features", windows.offsets, width, dtype, extract, lambda X: Features(X, windows.offsets)
@@ -127,7 +124,7 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
 
 def detect(detector: Detector, images: ImageSet, run: Run) -> Detections:
     """7. Detections: what the detector finds in `images`."""
-    look_at = partial(_detect, detector, images, workers=run.workers)
+    look_at = partial(detections_of, detector, images, workers=run.workers)
 
     def joined(parts: Sequence[Detections]) -> Detections:
         return Detections.concatenate(parts, ids=images.ids)
@@ -160,48 +157,6 @@ def detections_key(detector: str, images: ImageSet, run: Run) -> dict[str, str]:
     """The same for detections: the detector by what is in its file, and the photos."""
     content = [detector, images.ids, _contents(images, run)]
     return {"detections": stage_key("detections", VERSIONS["detections"], content)}
-
-
-def _search(images: ImageSet, config: Config, a: int, z: int, progress: Progress, *, workers: int) -> Windows:
-    return find_windows(_images(images, a, z), config.windows, workers, progress)
-
-
-def _extract(
-    images: ImageSet,
-    windows: Windows,
-    projection: Projection,
-    config: Config,
-    a: int,
-    z: int,
-    progress: Progress,
-    *,
-    workers: int,
-) -> NDArray[np.floating]:
-    first, last = windows.offsets[a], windows.offsets[z]
-    part = Windows(windows.xyxy[first:last], windows.offsets[a : z + 1] - first)
-    return find_features(
-        _images(images, a, z), part, projection, config.features, workers=workers, progress=progress
-    ).X
-
-
-def _detect(
-    detector: Detector, images: ImageSet, a: int, z: int, progress: Progress, *, workers: int
-) -> Detections:
-    with threadpool_limits(1, "blas"):  # as in a worker: the last bit of a product depends on the threads
-        parts = map_ordered(
-            detector.detect, images.paths[a:z], workers=workers, progress=progress, label="detections"
-        )
-        return Detections.concatenate(replace(part, image=part.image + i) for i, part in enumerate(parts, a))
-
-
-def _images(images: ImageSet, a: int, z: int) -> ImageSet:
-    return images.take(np.arange(a, z))
-
-
-def _joined(parts: Sequence[Windows]) -> Windows:
-    counts = np.concatenate([np.diff(part.offsets) for part in parts])
-    xyxy = np.concatenate([part.xyxy for part in parts])
-    return Windows(xyxy, np.append(0, np.cumsum(counts)).astype(np.int64))
 
 
 def _contents(images: ImageSet, run: Run) -> list[str]:
@@ -261,7 +216,7 @@ class Tag2Box(BaseEstimator):
         if not isinstance(paths, ImageSet):
             paths = find_photos([paths] if isinstance(paths, str | Path) else paths)
         images = self._usable(paths)
-        found = _detect(
+        found = detections_of(
             self.detector_, images, 0, len(images), self.progress, workers=n_workers(self.workers)
         )
         return replace(found, ids=images.ids)
