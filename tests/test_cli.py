@@ -150,6 +150,14 @@ def test_a_run_in_use_is_refused(toys, run, call):
     assert (status, "another run is at work" in err) == (1, True)
 
 
+def test_evaluate_says_where_nobody_looked(toys, run, call, tmp_path):
+    truth = make_truth(toys, tmp_path / "voc")
+    assert call("detect", truth / "JPEGImages" / "toy-00.jpg", "--run", run, "--workers", 1)[0] == 0
+    status, out, _ = call("evaluate", run, "--truth", truth, "--split", "test")
+    assert status == 0
+    assert "detections cover 1 of 12 images" in out
+
+
 def test_evaluate_says_how_to_find_the_boxes(toys, run, call, tmp_path):
     truth = make_truth(toys, tmp_path / "voc", rename="other-")
     status, _, err = call("evaluate", run, "--truth", truth, "--split", "test")
@@ -159,7 +167,7 @@ def test_evaluate_says_how_to_find_the_boxes(toys, run, call, tmp_path):
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory):
-    """What people's folders hold: 12 good photos, some of them strange, and 5 bad ones."""
+    """What people's folders hold: 15 good photos, some of them strange, and 5 bad ones."""
     folder = tmp_path_factory.mktemp("odd") / "ein Ordner 照片"
     make_toys(folder / "thing", 6)
     make_toys(folder / "background", 6, seed=1)  # duplicate names in sub-folders
@@ -168,6 +176,7 @@ def odd(tmp_path_factory):
     things = folder / "thing"
     Image.open(things / "toy-00.png").convert("CMYK").save(things / "größe 猫.jpg")
     Image.new("RGB", (6000, 6000), "white").save(things / "huge.png")
+    Image.new("RGB", (1, 1), "white").save(things / "tiny.png")
     (things / "empty.jpg").touch()
     (things / "text.jpg").write_text("not a photo")
     whole = tmp_path_factory.mktemp("whole") / "whole.jpg"
@@ -190,7 +199,7 @@ def test_odd_photos_are_named_counted_and_skipped(odd, call, tmp_path):
     assert len(named) == len(BAD)
     assert all(any(bad in line for line in named) for bad in BAD)
     images = RunFolder(tmp_path / "run").images
-    assert json.loads(out)["images"] == len(images) == 14
+    assert json.loads(out)["images"] == len(images) == 15
     assert any("größe 猫" in name for name in images.ids)
     assert {"windows", "features"} <= {e["stage"] for e in events(tmp_path / "run") if "stage" in e}
     status, out, err = call("detect", odd, "--run", tmp_path / "run", "--workers", 1)

@@ -205,6 +205,21 @@ def test_what_is_not_finished_is_said(images, tmp_path):
             ask()
 
 
+def test_a_class_that_no_image_has_is_left_out(images, tmp_path):
+    nothing = np.full((len(images), 1), -1, np.int8)
+    with_ghost = replace(images, tags=np.hstack([nothing, images.tags]), classes=("ghost", "thing"))
+    fit_run(with_ghost, CONFIG, tmp_path, workers=1)
+    assert RunFolder(tmp_path).detector.classes == ("thing",)
+    with pytest.raises(InputError, match="no image is tagged with thing: there is nothing to learn from"):
+        fit_run(replace(images, tags=nothing), CONFIG, tmp_path, workers=1)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_handful_of_images_runs_through(images, tmp_path, n):
+    found = Tag2Box(CONFIG, workers=1).fit(images.take(range(n))).predict(images.paths[:3])
+    assert found.ids == images.ids[:3]
+
+
 def test_the_estimator_is_scikit_learns(images, tmp_path, run):
     model = Tag2Box(CONFIG, workers=1)
     assert clone(model).get_params() == model.get_params()

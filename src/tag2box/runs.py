@@ -15,7 +15,8 @@ import numpy as np
 import tag2box
 from tag2box.detections import Detections
 from tag2box.detector import Detector
-from tag2box.errors import Tag2BoxError
+from tag2box.errors import InputError, Tag2BoxError
+from tag2box.first_windows import known_tags
 from tag2box.images import ImageSet, read_images
 from tag2box.pipeline import Config, detect, detections_key, learn, stage_keys
 from tag2box.runtime.config import read_settings, to_toml
@@ -24,7 +25,7 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store, existing
 
-__all__ = ["RunFolder", "detect_run", "fit_run", "mined_windows"]
+__all__ = ["RunFolder", "detect_run", "fit_run", "learnable", "mined_windows"]
 
 DETECTOR = "detector.npz"
 
@@ -118,6 +119,17 @@ class RunFolder:
         return unused
 
 
+def learnable(images: ImageSet, config: Config) -> tuple[ImageSet, tuple[str, ...]]:
+    """`images` with the classes that some image has, and the names of the others; refused where none has."""
+    positive = (known_tags(images.tags, config.cover.unknown) == 1).any(axis=0)
+    kept = [name for name, some in zip(images.classes, positive, strict=True) if some]
+    if not kept:
+        raise InputError(
+            f"no image is tagged with {' or '.join(images.classes) or 'any class'}: there is nothing to learn from"
+        )
+    return images.only(kept), tuple(name for name in images.classes if name not in kept)
+
+
 def fit_run(
     images: ImageSet,
     config: Config,
@@ -126,7 +138,11 @@ def fit_run(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> dict[str, dict[str, Any]]:
-    """Learn from `images` in the run folder, going on where it stopped; returns what each stage cost."""
+    """Learn from `images` in the run folder, going on where it stopped; returns what each stage cost.
+
+    Classes that no image has are left out.
+    """
+    images, _ = learnable(images, config)
     store = Store(folder)
     with store.lock():
         run = Run(store, workers=workers, progress=progress)

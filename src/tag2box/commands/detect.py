@@ -58,7 +58,7 @@ def detect(
     kind = format_ or ("csv" if out is not None and out.suffix == ".csv" else "coco")
     folder = RunFolder(run)
     target = out or folder.folder / f"detections{suffix_of(kind)}"
-    images = _images(photos, split)
+    images = _images(photos, split, on_error)
     with shown() as progress:
         images, seen = first_look(images, on_error, workers, progress, as_json)
         found = detect_run(folder, images, workers=workers, progress=progress)
@@ -90,14 +90,14 @@ def _where(target: Path, count: int) -> str:
     return str(target) if count == 1 else f"{target} ({count} files)"
 
 
-def _images(photos: list[str], split: str | None) -> "ImageSet":
+def _images(photos: list[str], split: str | None, on_error: str) -> "ImageSet":
     """A data set where one is given, or else all photos of the files and folders."""
     from tag2box.images import read_images
     from tag2box.photos import find_photos
 
     root = Path(photos[0])
     if len(photos) == 1 and (split is not None or (root / "ImageSets").is_dir()):
-        return read_images(root, split=split, on_error="skip")
+        return read_images(root, split=split, on_error=on_error)
     if split is not None:
         raise InputError("--split goes with one data set: give that alone, or photos without --split")
     return find_photos(photos)

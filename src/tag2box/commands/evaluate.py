@@ -57,8 +57,13 @@ def evaluate(
         found = t2b.read_detections(what, images)
     if found is not None:
         scores = t2b.evaluate(found, images, metric)
-        answer["scores"] = scores.to_dict()
+        seen = len(found.ids or images.ids)
+        answer |= {"images": len(images), "images_detected": seen, "scores": scores.to_dict()}
         text.append(str(scores))
+        if seen < len(images):
+            text.append(
+                f"The detections cover {seen} of {len(images)} images: objects in the others count as missed."
+            )
     say(as_json, answer, "\n\n".join(text))
 
 

@@ -36,7 +36,7 @@ def run(
     from tag2box.images import read_images
     from tag2box.look import estimate
     from tag2box.pipeline import Config
-    from tag2box.runs import fit_run
+    from tag2box.runs import fit_run, learnable
     from tag2box.runtime.config import read_settings
 
     check_on_error(on_error)
@@ -48,6 +48,9 @@ def run(
         cost = estimate(
             len(images), settings.windows.max_windows, settings.features.dimensions or 1280, workers
         )
+        images, left_out = learnable(images, settings)
+        if left_out and not as_json:
+            typer.echo(f"Left out, as no image has it: {', '.join(left_out)}")
         if not as_json:
             typer.echo(f"To be expected: {cost}, in {folder}")
         stages = fit_run(images, settings, folder, workers=workers, progress=progress)
@@ -55,6 +58,7 @@ def run(
         "run": str(folder),
         "images": len(images),
         "classes": list(images.classes),
+        "left_out": list(left_out),
         "look": seen.to_dict(),
         "stages": stages,
     }
