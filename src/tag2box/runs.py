@@ -124,9 +124,8 @@ def learnable(images: ImageSet, config: Config) -> tuple[ImageSet, tuple[str, ..
     positive = (known_tags(images.tags, config.cover.unknown) == 1).any(axis=0)
     kept = [name for name, some in zip(images.classes, positive, strict=True) if some]
     if not kept:
-        raise InputError(
-            f"no image is tagged with {' or '.join(images.classes) or 'any class'}: there is nothing to learn from"
-        )
+        names = " or ".join(images.classes) or "any class"
+        raise InputError(f"no image is tagged with {names}: there is nothing to learn from")
     return images.only(kept), tuple(name for name in images.classes if name not in kept)
 
 
