@@ -73,5 +73,7 @@ def test_a_file_is_whole_or_absent(tmp_path):
     write_whole(path, b"second")
     assert path.read_text() == "second"
     assert [p.name for p in path.parent.iterdir()] == ["file.txt"]
+    (tmp_path / "usual.txt").touch()
+    assert path.stat().st_mode == (tmp_path / "usual.txt").stat().st_mode
     with pytest.raises(Tag2BoxError, match="cannot write"):
         write_whole(path / "below a file", "x")
