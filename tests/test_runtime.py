@@ -1,3 +1,5 @@
+import os
+import signal
 import sys
 
 import pytest
@@ -30,6 +32,16 @@ def test_nothing_to_do_and_wrong_workers():
         list(map_ordered(square, [1], workers=0))
 
 
+def end_abruptly(x):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_is_killed_is_one_line():
+    with pytest.raises(Tag2BoxError, match=r"SIGKILL.*use fewer workers"):
+        list(map_ordered(end_abruptly, range(4), workers=2))
+    assert list(map_ordered(square, range(4), workers=2)) == [0, 1, 4, 9]
+
+
 def test_a_log_gets_lines_with_the_time_left(monkeypatch, capsys):
     clock = iter([0.0, 1.0, 3.0, 4.0, 20.0])
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(clock))
@@ -37,6 +49,15 @@ def test_a_log_gets_lines_with_the_time_left(monkeypatch, capsys):
         for done in range(5):
             show("windows", done, 4)
     assert capsys.readouterr().err.splitlines() == ["windows: 2/4, 3 s left", "windows: 4/4"]
+
+
+def test_the_time_left_counts_from_where_a_run_goes_on(monkeypatch, capsys):
+    clock = iter([0.0, 30.0])
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(clock))
+    with progress_bars() as show:
+        show("features", 900, 1000)
+        show("features", 910, 1000)
+    assert capsys.readouterr().err == "features: 910/1000, 270 s left\n"
 
 
 def test_a_terminal_gets_a_bar(monkeypatch, capsys):
@@ -52,5 +73,7 @@ def test_a_file_is_whole_or_absent(tmp_path):
     write_whole(path, b"second")
     assert path.read_text() == "second"
     assert [p.name for p in path.parent.iterdir()] == ["file.txt"]
+    (tmp_path / "usual.txt").touch()
+    assert path.stat().st_mode == (tmp_path / "usual.txt").stat().st_mode
     with pytest.raises(Tag2BoxError, match="cannot write"):
         write_whole(path / "below a file", "x")

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from tag2box.latent import LatentSVC, SmoothLatentSVC
     from tag2box.mining import negative_mining
     from tag2box.neighbors import Neighbors, group_neighbors, neighbor_blocks
+    from tag2box.pipeline import Config, Tag2Box
     from tag2box.smoothing import simplex_projection, smoothed_max
     from tag2box.windows import Windows, WindowsConfig, find_windows, selective_search
 
 __all__ = [
     "Bags",
+    "Config",
     "CorLoc",
     "Cover",
     "CoverGraph",
@@ -41,6 +43,7 @@ __all__ = [
     "PerInstance",
     "Scores",
     "SmoothLatentSVC",
+    "Tag2Box",
     "Tag2BoxError",
     "Windows",
     "WindowsConfig",
@@ -70,6 +73,7 @@ __all__ = [
 
 _HOME = {
     "Bags": "bags",
+    "Config": "pipeline",
     "CorLoc": "evaluation",
     "Cover": "cover",
     "CoverGraph": "cover",
@@ -83,6 +87,7 @@ _HOME = {
     "PerInstance": "bags",
     "Scores": "evaluation",
     "SmoothLatentSVC": "latent",
+    "Tag2Box": "pipeline",
     "Tag2BoxError": "errors",
     "Windows": "windows",
     "WindowsConfig": "windows",

@@ -1,13 +1,16 @@
-"""The command `tag2box`. Each is thin: it reads its arguments, calls the library, shows the answer."""
+"""The command `tag2box`. Each command is thin: it reads arguments, calls the library, shows the answer."""
 
-import json
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import tag2box
+from tag2box.commands.detect import detect
+from tag2box.commands.evaluate import evaluate
+from tag2box.commands.folders import clean, demo, export, report
+from tag2box.commands.reproduce import reproduce
+from tag2box.commands.run import run
 from tag2box.errors import InputError, Tag2BoxError
 
 __all__ = ["app", "main"]
@@ -20,7 +23,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-reproduce = typer.Typer(no_args_is_help=True, help="The paper's tables, ours beside theirs.")
+for command in (demo, run, detect, evaluate, report, export, clean):
+    app.command()(command)
 app.add_typer(reproduce, name="reproduce")
 
 
@@ -40,47 +44,6 @@ def _root(
     ] = False,
 ) -> None:
     pass
-
-
-@reproduce.command("table1")
-def table1(
-    data: Annotated[Path, typer.Option(help="Folder with the 12 sets as NAME.npz.")],
-    sets: Annotated[list[str] | None, typer.Option(help="Only these sets, for example musk1,fox.")] = None,
-    more: Annotated[list[str] | None, typer.Argument(hidden=True, help="More sets, after --sets.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds 0 to N-1 of the ten folds.")] = 1,
-    out: Annotated[Path, typer.Option(help="Where results go, and are found again.")] = Path("runs/table1"),
-    honest: Annotated[bool, typer.Option(help="Also choose settings inside each training part.")] = True,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; one per core by default.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-) -> None:
-    """Latent SVMs on the 12 multiple-instance sets, beside the paper's figures.
-
-    Four columns, by the paper's protocol and an honest one. Writes table1.md and table1.json to OUT; a run
-    that was stopped goes on where it stopped.
-
-    Example: tag2box reproduce table1 --data mil --sets musk1,fox --seeds 2
-    """
-    from rich.console import Console
-
-    from tag2box.reproduce import show
-    from tag2box.reproduce.mil_sets import SETS
-    from tag2box.reproduce.table1 import run_table1
-    from tag2box.runtime.files import write_whole
-    from tag2box.runtime.progress import progress_bars
-
-    names = [name for item in [*(sets or []), *(more or [])] for name in item.split(",")] or list(SETS)
-    if unknown := [name for name in names if name not in SETS]:
-        raise InputError(f"no set {unknown[0]!r}: the sets are {', '.join(SETS)}")
-    with progress_bars() as progress:
-        cells = run_table1(data, names, range(seeds), out, honest=honest, workers=workers, progress=progress)
-    table = show.as_dict(cells, honest)
-    write_whole(out / "table1.json", json.dumps(table, indent=2) + "\n")
-    write_whole(out / "table1.md", show.as_markdown(table))
-    if as_json:
-        typer.echo(json.dumps(table, indent=2))
-    else:
-        Console().print(show.as_rich(table))
-        typer.echo(f"Written: {out / 'table1.md'}, {out / 'table1.json'}")
 
 
 def main() -> None:

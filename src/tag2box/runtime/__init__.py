@@ -1,1 +1,1 @@
-"""How a run runs: workers and progress. Nothing in here knows the method."""
+"""How a run runs: settings, store, workers and progress. Nothing in here knows the method."""

@@ -3,12 +3,14 @@
 Order in, order out: what is computed does not depend on the number of workers.
 """
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from joblib import Parallel, cpu_count, delayed
 
-from tag2box.errors import InputError
+from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.progress import Progress, silent
 
 __all__ = ["map_ordered", "n_workers"]
@@ -53,6 +55,12 @@ def map_ordered(
         )
         results = pool(delayed(function)(item) for item in items)
     progress(label, 0, len(items))
-    for done, result in enumerate(results, start=1):
-        progress(label, done, len(items))
-        yield result
+    try:
+        for done, result in enumerate(results, start=1):
+            progress(label, done, len(items))
+            yield result
+    except BrokenProcessPool as error:
+        codes = re.search(r"\{.*?\}", str(error))  # such as {SIGKILL(-9)}
+        raise Tag2BoxError(
+            f"a worker process died {codes[0] if codes else ''}: if memory ran out, use fewer workers"
+        ) from error

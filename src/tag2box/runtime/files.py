@@ -1,28 +1,98 @@
-"""`write_whole`: a file is either whole or absent, whatever happens while it is written."""
+"""Files that are either whole or absent, whatever happens while they are written; locks; content hashes."""
 
+import hashlib
 import os
-import tempfile
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tag2box.errors import Tag2BoxError
 
-__all__ = ["write_whole"]
+__all__ = ["append_line", "content_hash", "locked", "sync_folder", "write_whole", "writing"]
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn what the system says about a failed write into one line: full disk, no permission, no folder."""
+    try:
+        yield
+    except OSError as error:
+        raise Tag2BoxError(
+            f"cannot write {path}: {error.strerror or error}; "
+            f"what was finished before is whole: make room or choose another folder, and run again"
+        ) from error
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
     """Write `content` beside `path` and move it there in one step; folders are made as needed."""
     data = content.encode() if isinstance(content, str) else content
-    try:
+    with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise Tag2BoxError(f"cannot write {path}: {error.strerror}; choose another folder") from error
+        # A name that no other writer takes; opened as any file is, so that others may read it as usual.
+        temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+        try:
+            with temporary.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_folder(path.parent)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add `line` to the file and wait until it is on the disk. A line that was cut short is ended first."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _append(path, line)
+
+
+def _append(path: Path, line: str) -> None:
+    with path.open("ab+") as file:
+        if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
+            file.write(b"\n")
+        file.write(line.encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new and renamed files of `folder` survive a power cut, where the system offers it."""
+    with suppress(PermissionError, IsADirectoryError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def content_hash(path: Path) -> str:
+    """SHA-256 of the file's bytes, as 64 hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def locked(path: Path, refusal: str) -> Iterator[None]:
+    """Hold the lock file `path`; where another process holds it, raise `refusal`.
+
+    The system lets the lock go when its process ends, however that ends: none is ever left behind. Windows
+    has no such lock, and there nothing is refused.
+    """
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except OSError as error:
-        Path(temporary).unlink(missing_ok=True)
-        raise Tag2BoxError(f"cannot write {path}: {error.strerror}; nothing was changed") from error
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("ab")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Tag2BoxError(refusal) from None
+        yield

@@ -42,8 +42,8 @@ def _rich_bars() -> Iterator[Progress]:
         tasks = {}
 
         def show(label: str, done: int, total: int) -> None:
-            if label not in tasks:
-                tasks[label] = bars.add_task(label, total=total)
+            if label not in tasks:  # what was done before this run says nothing about its speed
+                tasks[label] = bars.add_task(label, total=total, completed=done)
             bars.update(tasks[label], completed=done, total=total)
 
         yield show
@@ -51,16 +51,17 @@ def _rich_bars() -> Iterator[Progress]:
 
 class _Lines:
     def __init__(self) -> None:
-        self._started: dict[str, float] = {}
+        self._started: dict[str, tuple[float, int]] = {}  # when, and how much was done by then
         self._spoke: dict[str, float] = {}
 
     def __call__(self, label: str, done: int, total: int) -> None:
         now = time.monotonic()
-        started = self._started.setdefault(label, now)
+        started, before = self._started.setdefault(label, (now, done))
         spoke = self._spoke.get(label, started - SECONDS_BETWEEN_LINES + SECONDS_BEFORE_FIRST)
         finished = done >= total and label in self._spoke
         if finished or now - spoke >= SECONDS_BETWEEN_LINES:
             self._spoke[label] = now
-            left = f", {(now - started) / done * (total - done):.0f} s left" if 0 < done < total else ""
+            speed = (now - started) / max(done - before, 1)
+            left = f", {speed * (total - done):.0f} s left" if before < done < total else ""
             sys.stderr.write(f"{label}: {done}/{total}{left}\n")
             sys.stderr.flush()

@@ -1,0 +1,230 @@
+"""The one page: every stage of the paper, called in order. Tags in, boxes and a detector out.
+
+    detections = Tag2Box().fit(read_images("photos")).predict(["new.jpg"])
+
+Each stage is loaded from the run folder, or computed and saved there: a second run computes nothing, one
+that was killed goes on where it stopped, and a changed setting costs only what depends on it.
+"""
+
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from tag2box.backbone import load_network
+from tag2box.detections import Detections
+from tag2box.detector import DetectConfig, Detector, network_hash
+from tag2box.features import Features, FeaturesConfig, find_projection
+from tag2box.first_windows import CoverConfig, count_neighbors, find_covers, known_tags
+from tag2box.images import ImageSet, read_images
+from tag2box.initial import InitialConfig, train_initial
+from tag2box.look import look, usable
+from tag2box.photos import find_photos
+from tag2box.refinement import RefineConfig, refine
+from tag2box.runtime.executor import map_ordered, n_workers
+from tag2box.runtime.files import content_hash
+from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.run import Run
+from tag2box.runtime.store import stage_key
+from tag2box.shards import detections_of, features_of, join_windows, windows_of
+from tag2box.windows import WindowsConfig
+
+__all__ = ["Config", "Tag2Box", "detect", "detections_key", "learn", "stage_keys"]
+
+# Raised when a stage's code changes its result: what older code stored is then computed anew.
+VERSIONS = {
+    "photos": 1,
+    "tags": 1,
+    "network": 1,
+    "windows": 1,
+    "projection": 1,
+    "features": 1,
+    "degrees": 1,
+    "cover": 1,
+    "initial": 1,
+    "refine": 1,
+    "detector": 1,
+    "detections": 1,
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings, one group per stage."""
+
+    windows: WindowsConfig = field(default_factory=WindowsConfig)
+    features: FeaturesConfig = field(default_factory=FeaturesConfig)
+    cover: CoverConfig = field(default_factory=CoverConfig)
+    initial: InitialConfig = field(default_factory=InitialConfig)
+    refine: RefineConfig = field(default_factory=RefineConfig)
+    detect: DetectConfig = field(default_factory=DetectConfig)
+
+
+def learn(images: ImageSet, config: Config, run: Run) -> Detector:
+    """Image tags in, a detector out."""
+    images = replace(images, truth=None)  # nobody below can look
+    tags = known_tags(images.tags, config.cover.unknown)
+    workers, progress = run.workers, run.progress
+
+    # 1. Windows: where an object might be.
+    search = partial(windows_of, images, config.windows, workers=workers)
+    windows = run.in_shards("windows", len(images), search, join_windows)
+
+    # 2. Features: what each window looks like.
+    projection = run.result(
+        "projection",
+        lambda: find_projection(images, windows, config.features, workers=workers, progress=progress),
+    )
+    extract = partial(features_of, images, windows, projection, config.features, workers=workers)
+    width, dtype = projection.A.shape[1], config.features.dtype
+    features = run.in_rows(
+        "features", windows.offsets, width, dtype, extract, lambda X: Features(X, windows.offsets)
+    )
+
+    # 3. Neighbours: how many of the images nearest to each window are positive.
+    degrees = run.result(
+        "degrees", lambda: count_neighbors(features, tags, config.cover, workers=workers, progress=progress)
+    )
+
+    # 4. Cover: few windows whose neighbours reach nearly every positive image.
+    covers = run.result(
+        "cover",
+        lambda: find_covers(
+            windows, features, tags, degrees, config.cover, workers=workers, progress=progress
+        ),
+    )
+
+    # 5. Initial detector: a linear SVM on the covered windows, with hard negatives.
+    initial = run.result(
+        "initial",
+        lambda: train_initial(windows, features, tags, covers, config.initial, progress=progress),
+    )
+
+    # 6. Refinement: a latent SVM with a smoothed maximum, from there.
+    refined = run.result("refine", lambda: refine(features, tags, initial, config.refine, progress=progress))
+
+    return Detector(
+        classes=images.classes,
+        windows=config.windows,
+        features=config.features,
+        projection=projection,
+        network=network_hash(config.features.network),
+        W=refined.W,
+        b=refined.b,
+        detect_config=config.detect,
+        trace=refined.trace,
+    )
+
+
+def detect(detector: Detector, images: ImageSet, run: Run) -> Detections:
+    """7. Detections: what the detector finds in `images`."""
+    look_at = partial(detections_of, detector, images, workers=run.workers)
+
+    def joined(parts: Sequence[Detections]) -> Detections:
+        return Detections.concatenate(parts, ids=images.ids)
+
+    return run.in_shards("detections", len(images), look_at, joined)
+
+
+def stage_keys(images: ImageSet, config: Config, run: Run) -> dict[str, str]:
+    """What each stage depends on: its own settings, and the stages named behind them."""
+    key: dict[str, str] = {}
+
+    def stage(name: str, settings: object, *inputs: str) -> None:
+        key[name] = stage_key(name, VERSIONS[name], settings, *(key[i] for i in inputs))
+
+    stage("photos", _contents(images, run))
+    stage("tags", [images.tags.tolist(), images.classes])
+    stage("network", _network(config.features))
+    stage("windows", config.windows, "photos")
+    stage("projection", replace(config.features, network="", dtype="float32"), "windows", "network")
+    stage("features", config.features.dtype, "projection")
+    stage("degrees", [config.cover.k, config.cover.unknown], "features", "tags")
+    stage("cover", config.cover, "degrees")
+    stage("initial", config.initial, "cover")
+    stage("refine", config.refine, "initial")
+    stage("detector", config.detect, "refine")
+    return key
+
+
+def detections_key(detector: str, images: ImageSet, run: Run) -> dict[str, str]:
+    """The same for detections: the detector by what is in its file, and the photos."""
+    content = [detector, images.ids, _contents(images, run)]
+    return {"detections": stage_key("detections", VERSIONS["detections"], content)}
+
+
+def _contents(images: ImageSet, run: Run) -> list[str]:
+    """The photos by what is in their files: they may be moved and renamed."""
+    return list(map_ordered(content_hash, images.paths, progress=run.progress, label="reading"))
+
+
+def _network(config: FeaturesConfig) -> list[object]:
+    """The network by what is in its file, and how it is fed."""
+    network = load_network(config.network)
+    feed = network.input, network.output, network.mean, network.std, network.channels, network.cut
+    return [network_hash(config.network), *feed]
+
+
+class Tag2Box(BaseEstimator):
+    """The whole of it as an estimator: `fit` learns from images and tags, `predict` finds boxes in photos.
+
+    config: the settings, a `Config`; None for the defaults. out: the run folder, in which a stopped fit goes
+    on; None for a temporary one. workers: processes, None for one per core; no result depends on it.
+    on_error: "skip" leaves out photos that cannot be read, with a warning that names them; "fail" refuses.
+    progress: called with (label, done, total).
+
+    `detector_` is what was learned, and `images_` from which images.
+    """
+
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        out: str | Path | None = None,
+        workers: int | None = None,
+        on_error: str = "skip",
+        progress: Progress = silent,
+    ) -> None:
+        self.config = config
+        self.out = out
+        self.workers = workers
+        self.on_error = on_error
+        self.progress = progress
+
+    def fit(self, images: ImageSet | str | Path, y: None = None) -> "Tag2Box":  # noqa: ARG002  scikit-learn's
+        """Learn from an `ImageSet`, or from what `read_images` finds at a path."""
+        from tag2box.runs import RunFolder, fit_run
+
+        if not isinstance(images, ImageSet):
+            images = read_images(images, on_error=self.on_error)
+        images = self._usable(images)
+        with nullcontext(self.out) if self.out else TemporaryDirectory(prefix="tag2box-") as out:
+            fit_run(images, self.config or Config(), out, workers=self.workers, progress=self.progress)
+            self.detector_ = RunFolder(out).detector
+        self.images_ = images
+        return self
+
+    def predict(self, paths: ImageSet | str | Path | Sequence[str | Path]) -> Detections:
+        """The boxes in photos: files, folders, or an `ImageSet`; `ids` says which image is which."""
+        check_is_fitted(self)
+        if not isinstance(paths, ImageSet):
+            paths = find_photos([paths] if isinstance(paths, str | Path) else paths)
+        images = self._usable(paths)
+        found = detections_of(
+            self.detector_, images, 0, len(images), self.progress, workers=n_workers(self.workers)
+        )
+        return replace(found, ids=images.ids)
+
+    def _usable(self, images: ImageSet) -> ImageSet:
+        seen = look(images, workers=self.workers, progress=self.progress)
+        bad = [*(f"{each.path}: {each.reason}" for each in seen.unreadable), *seen.skipped]
+        kept = usable(images, seen, on_error=self.on_error)
+        if bad:
+            warnings.warn(f"{len(bad)} photos were left out: {'; '.join(bad)}", stacklevel=3)
+        return kept

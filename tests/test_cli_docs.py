@@ -1,0 +1,62 @@
+"""Every command and option is in docs/commands.md, every setting with its default in docs/config.md."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from tag2box.cli import app
+from tag2box.pipeline import Config
+from tag2box.runtime.config import _toml, settings
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def commands(group, place=""):
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{place}{name} ")
+        else:
+            yield f"{place}{name}", command
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+def sections():
+    parts = re.split(r"^## (.+)$", (DOCS / "commands.md").read_text(), flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def rows(text):
+    """The first cell of every row of a table, and the rest of the row."""
+    return {match[1]: match[2] for match in re.finditer(r"^\| (`[^|]+`) \|(.*)\|$", text, flags=re.MULTILINE)}
+
+
+def test_every_command_has_its_section():
+    assert set(sections()) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_option_is_there_and_no_other(name):
+    options = [p for p in COMMANDS[name].params if p.param_type_name == "option" and p.name != "help"]
+    known = {", ".join(f"`{word}`" for word in [*p.opts, *p.secondary_opts]) for p in options}
+    told = {cell for cell in rows(sections()[name]) if cell.startswith("`--")}
+    assert told == known
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_help_has_an_example(name):
+    help_text = CliRunner().invoke(app, [*name.split(), "--help"]).stdout
+    assert f"Example: tag2box {name}" in help_text
+
+
+def test_every_setting_is_there_with_its_default():
+    told = rows((DOCS / "config.md").read_text())
+    known = {f"`{name}`": _toml(value) for name, value in settings(Config())}
+    assert set(told) == set(known)
+    wrong = {name: value for name, value in known.items() if not told[name].startswith(f" `{value}` |")}
+    assert wrong == {}
+    assert all(row.split("|")[1].strip() for row in told.values())

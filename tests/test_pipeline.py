@@ -1,0 +1,251 @@
+"""The whole run, on toys: what is stored, reused, recomputed, resumed; and its face as an estimator."""
+
+import random
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from tests._toys import FAST, contents, events, make_toys
+
+import tag2box as t2b
+from tag2box.errors import InputError, Tag2BoxError
+from tag2box.pipeline import VERSIONS, Config, Tag2Box, stage_keys
+from tag2box.runs import RunFolder, detect_run, fit_run
+from tag2box.runtime import run as run_module
+from tag2box.runtime.config import read_settings
+from tag2box.runtime.run import Run
+from tag2box.runtime.store import Store
+
+STAGES = ("windows", "projection", "features", "degrees", "cover", "initial", "refine")
+ROOT = Path(__file__).parents[1]
+CONFIG = read_settings(Config(), None, FAST)
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "toys"
+    return t2b.read_images(folder, make_toys(folder))
+
+
+@pytest.fixture(scope="module")
+def run(images, tmp_path_factory):
+    """A finished run and its detections, in shards of 5 images; not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "toys"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module, "SHARD", 5)
+        fit_run(images, CONFIG, folder, workers=1)
+        detect_run(RunFolder(folder), images, workers=1)
+    return folder
+
+
+@pytest.fixture
+def copied(run, tmp_path):
+    return shutil.copytree(run, tmp_path / "copy")
+
+
+def found_by(run):
+    folder = RunFolder(run)
+    return folder.store.load("detections", folder.detected()[-1][0])
+
+
+def test_it_finds_the_thing(run, images):
+    found = found_by(run)
+    assert found.ids == images.ids
+    assert found.classes == ("thing",)
+    best = [found.score[found.image == i].max() for i in range(len(images))]
+    positive = images.tags[:, 0] == 1
+    # One in six may be wrong: the ranking of the images by their best box, as the area under the ROC curve.
+    order = np.array(best)[positive][:, None] > np.array(best)[~positive]
+    assert order.mean() > 5 / 6
+
+
+def test_a_second_run_computes_nothing(copied, images):
+    before, stored = len(events(copied)), contents(copied)
+    costs = fit_run(images, CONFIG, copied, workers=1)
+    assert all(cost["reused"] for cost in costs.values())
+    detect_run(RunFolder(copied), images, workers=1)
+    happened = events(copied)[before:]
+    assert [e["stage"] for e in happened if e["event"] == "reused"] == [*STAGES, "detections"]
+    assert not [e for e in happened if e["event"] == "finished"]
+    assert {**contents(copied), "run.json": None} == {**stored, "run.json": None}
+
+
+@pytest.mark.parametrize(
+    ("setting", "first"),
+    [
+        ("windows.seed=1", "windows"),
+        ("features.whitening=0.1", "projection"),
+        ("features.dtype=float32", "features"),
+        ("cover.k=0.9", "degrees"),
+        ("cover.alpha=0.9", "cover"),
+        ("initial.C=0.1", "initial"),
+        ("refine.mu=0.1", "refine"),
+        ("detect.iou=0.5", None),
+    ],
+)
+def test_a_setting_changes_only_what_depends_on_it(images, tmp_path, setting, first):
+    keys = [
+        stage_keys(images, c, Run(Store(tmp_path))) for c in (CONFIG, read_settings(CONFIG, None, [setting]))
+    ]
+    changed = {stage for stage in keys[0] if keys[0][stage] != keys[1][stage]}
+    expected = STAGES[STAGES.index(first) :] if first else ()
+    assert changed == {*expected, "detector"}
+
+
+def test_a_changed_setting_is_computed_and_the_old_result_can_be_cleaned(copied, images):
+    costs = fit_run(images, read_settings(CONFIG, None, ["initial.C=0.01"]), copied, workers=1)
+    fresh = [stage for stage, cost in costs.items() if not cost["reused"]]
+    assert fresh == list(STAGES[STAGES.index("initial") :])
+    folder = RunFolder(copied)
+    assert folder.detected() == []  # they were made by another detector
+    unused = folder.clean(remove=True)
+    assert {path.parent.name for path in unused} == {*fresh, "detections"}
+    assert folder.clean(remove=False) == []
+    assert all(cost["reused"] for cost in fit_run(images, folder.config, copied, workers=1).values())
+
+
+def test_tags_leave_windows_and_features_alone(images, tmp_path):
+    store = Run(Store(tmp_path))
+    other = replace(images, tags=-images.tags)
+    one, two = stage_keys(images, CONFIG, store), stage_keys(other, CONFIG, store)
+    assert one["features"] == two["features"]
+    assert one["degrees"] != two["degrees"]
+
+
+def test_truth_changes_nothing(images, tmp_path):
+    boxes = t2b.images.Truth(np.zeros(1, int), np.ones((1, 4)), np.zeros(1, int), np.zeros(1, bool))
+    store = Run(Store(tmp_path))
+    assert stage_keys(images, CONFIG, store) == stage_keys(replace(images, truth=boxes), CONFIG, store)
+
+
+def test_two_workers_give_the_same_bytes(run, images, tmp_path):
+    fit_run(images, CONFIG, tmp_path / "two", workers=2)
+    detect_run(RunFolder(tmp_path / "two"), images, workers=2)
+    mine, theirs = contents(tmp_path / "two"), contents(run)
+    assert mine.keys() == theirs.keys()
+    assert [name for name in mine if mine[name] != theirs[name] and name != "run.json"] == []
+
+
+def test_a_moved_run_still_detects(copied, run, images, tmp_path):
+    moved = shutil.move(copied, tmp_path / "else" / "where")
+    other = shutil.copytree(images.paths[0].parent, tmp_path / "other photos")
+    paths = tuple(other / path.name for path in images.paths)
+    again = detect_run(RunFolder(moved), replace(images, paths=paths), workers=1)
+    first = found_by(run)
+    assert again.xyxy.tobytes() == first.xyxy.tobytes()
+    assert again.score.tobytes() == first.score.tobytes()
+    assert events(moved)[-1]["event"] == "reused"  # the same photos at another place: nothing was computed
+
+
+def test_photos_moved_together_with_the_run_are_found(images, tmp_path):
+    data = shutil.copytree(images.paths[0].parent, tmp_path / "here" / "photos")
+    moving = replace(images, paths=tuple(data / path.name for path in images.paths))
+    fit_run(moving, CONFIG, tmp_path / "here" / "run", workers=1)
+    shutil.move(tmp_path / "here", tmp_path / "there")
+    found = RunFolder(tmp_path / "there" / "run").images
+    assert all(path.is_file() for path in found.paths)
+    assert found.ids == images.ids
+    assert (found.tags == images.tags).all()
+
+
+KILLED = """
+import sys
+import tag2box as t2b
+from tag2box.pipeline import Config
+from tag2box.runs import RunFolder, detect_run, fit_run
+from tag2box.runtime import run
+from tag2box.runtime.config import read_settings
+from tests._toys import FAST
+
+run.SHARD = 5
+images = t2b.read_images(sys.argv[1], sys.argv[1] + "/tags.csv")
+print("ready", flush=True)
+fit_run(images, read_settings(Config(), None, FAST), sys.argv[2], workers=1)
+detect_run(RunFolder(sys.argv[2]), images, workers=1)
+"""
+
+
+def test_killed_and_run_again_it_ends_with_the_same_bytes(run, images, tmp_path):
+    folder = run.parent / "killed"  # beside the other: the way from it to the photos is the same
+    command = [sys.executable, "-c", KILLED, str(images.paths[0].parent), str(folder)]
+    rng = random.Random(1)
+    for _ in range(3):
+        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout.readline() == "ready\n"
+            time.sleep(rng.uniform(0.1, 1.2))
+            process.kill()
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    assert contents(folder) == contents(run)
+    # Every shard that was there at a start was reused: a stage's count of them never falls.
+    counts = [(e["stage"], e["shards_reused"]) for e in events(folder) if "shards_reused" in e]
+    assert all(one[1] <= two[1] for one, two in pairwise(counts) if one[0] == two[0])
+
+
+def test_what_is_not_finished_is_said(images, tmp_path):
+    with pytest.raises(InputError, match="is no run folder"):
+        RunFolder(tmp_path)
+    store = Store(tmp_path)
+    store.write("config.toml", "")
+    store.write(
+        "run.json",
+        '{"stages": {}, "images": {"ids": [], "paths": [], "classes": [], "tags": []}}',
+    )
+    folder = RunFolder(tmp_path)
+    for ask in (lambda: folder.detector, lambda: folder.result("windows")):
+        with pytest.raises(Tag2BoxError, match="takes the run to its end"):
+            ask()
+
+
+def test_a_class_that_no_image_has_is_left_out(images, tmp_path):
+    nothing = np.full((len(images), 1), -1, np.int8)
+    with_ghost = replace(images, tags=np.hstack([nothing, images.tags]), classes=("ghost", "thing"))
+    fit_run(with_ghost, CONFIG, tmp_path, workers=1)
+    assert RunFolder(tmp_path).detector.classes == ("thing",)
+    with pytest.raises(InputError, match="no image is tagged with thing: there is nothing to learn from"):
+        fit_run(replace(images, tags=nothing), CONFIG, tmp_path, workers=1)
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_handful_of_images_runs_through(images, tmp_path, n):
+    found = Tag2Box(CONFIG, workers=1).fit(images.take(range(n))).predict(images.paths[:3])
+    assert found.ids == images.ids[:3]
+
+
+def test_the_estimator_is_scikit_learns(images, tmp_path, run):
+    model = Tag2Box(CONFIG, workers=1)
+    assert clone(model).get_params() == model.get_params()
+    assert model.set_params(out=tmp_path / "run").out == tmp_path / "run"
+    with pytest.raises(NotFittedError):
+        model.predict(images.paths)
+    found = model.fit(images).predict(images.paths)
+    first = found_by(run)
+    assert found.ids == tuple(path.stem for path in images.paths)
+    assert found.xyxy.tobytes() == first.xyxy.tobytes()
+    assert (tmp_path / "run" / "detector.npz").is_file()
+
+
+def test_bad_photos_are_skipped_with_a_warning_or_refused(run, images, tmp_path):
+    model = Tag2Box(CONFIG, workers=1)
+    model.detector_ = RunFolder(run).detector
+    (tmp_path / "bad.jpg").write_text("no photo")
+    Image.new("RGB", (64, 48), "red").save(tmp_path / "good.png")
+    with pytest.warns(UserWarning, match=r"1 photos were left out: .*bad.jpg"):
+        found = model.predict(tmp_path)
+    assert found.ids == ("good",)
+    with pytest.raises(InputError, match=r"bad.jpg"):
+        model.set_params(on_error="fail").predict(tmp_path)
+    with pytest.raises(InputError, match="no such file"):
+        model.predict(["nowhere.jpg"])
+
+
+def test_every_stage_has_a_version(images, tmp_path):
+    assert set(stage_keys(images, CONFIG, Run(Store(tmp_path)))) | {"detections"} == set(VERSIONS)
