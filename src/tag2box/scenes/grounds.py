@@ -80,10 +80,11 @@ def ground(rng: np.random.Generator, size: tuple[int, int]) -> tuple[Image.Image
 
 def hang(rng: np.random.Generator, scene: Image.Image) -> Image.Image:
     """A framed picture somewhere on the scene."""
-    side = max(scene.size) * rng.uniform(0.15, 0.42)
+    side = max(scene.size) * rng.uniform(0.2, 0.5)
     aspect = np.exp(rng.normal(0, 0.3))
     w, h = round(side * min(1, aspect)), round(side * min(1, 1 / aspect))
-    poster = _coloured(rng, _part(rng, POSTERS[rng.integers(len(POSTERS))], (w, h)), 25)
+    poster = _part(rng, POSTERS[rng.integers(len(POSTERS))], (w, h), zoom=3)
+    poster = _coloured(rng, poster.rotate(90 * int(rng.integers(4)), expand=True), 50)
     frame = ImageOps.expand(poster, int(rng.integers(1, 7)), FRAMES[rng.integers(len(FRAMES))])
     clear = ImageOps.expand(frame.convert("RGBA"), 1, (0, 0, 0, 0))
     turned = clear.rotate(rng.normal(0, 5), Image.Resampling.BICUBIC, expand=True)
@@ -101,8 +102,8 @@ def _coloured(rng: np.random.Generator, photo: Image.Image, hues: float) -> Imag
     return Image.fromarray(hsv.astype(np.uint8), "HSV").convert("RGB")
 
 
-def _part(rng: np.random.Generator, ground: Ground, size: tuple[int, int]) -> Image.Image:
-    """A random part of a ground, of the shape asked for, at most twice as large as it was photographed."""
+def _part(rng: np.random.Generator, ground: Ground, size: tuple[int, int], zoom: float = 1.7) -> Image.Image:
+    """A random part of a ground, of the shape asked for, magnified by up to `zoom`."""
     package, file, frame, tints = ground
     photo = photograph(package, file).crop(frame)
     if tints:
@@ -110,7 +111,7 @@ def _part(rng: np.random.Generator, ground: Ground, size: tuple[int, int]) -> Im
     if rng.random() < 0.5:
         photo = photo.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     most = min(photo.width / size[0], photo.height / size[1])
-    scale = most * rng.uniform(0.6, 1)
+    scale = most * rng.uniform(1 / zoom, 1)
     w, h = size[0] * scale, size[1] * scale
     x, y = rng.uniform(0, photo.width - w), rng.uniform(0, photo.height - h)
     return photo.resize(size, Image.Resampling.BICUBIC, box=(x, y, x + w, y + h))

@@ -23,7 +23,7 @@ BYSTANDERS = ("astronaut", "flower", "pagoda", "shuttle")
 
 SIZES = ((400, 300), (400, 300), (300, 400), (360, 360))
 # The area of an object's box, of the scene's: alone, beside another, of no class.
-ALONE, BESIDE, BYSTANDER = (0.18, 0.5), (0.12, 0.3), (0.03, 0.14)
+ALONE, BESIDE, BYSTANDER = (0.18, 0.5), (0.12, 0.3), (0.04, 0.18)
 VISIBLE = 0.65  # at least so much of an object of a class is neither covered nor cut off
 
 
@@ -93,7 +93,7 @@ def _scene(
     """A scene with the objects `names`, and the box of what is seen of each."""
     size = SIZES[rng.integers(len(SIZES))]
     scene, horizon = ground(rng, size)
-    for _ in range(rng.integers(0, 4)):
+    for _ in range(rng.integers(1, 4)):
         scene = hang(rng, scene)
     others = rng.choice(BYSTANDERS, rng.integers(1, 4), replace=False).tolist()
     while True:  # draw again until enough is seen of each object

@@ -1,0 +1,125 @@
+"""Photos made small: crops and whole photos with boxes, as JPEG, in sizes that keep a report small."""
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import BytesIO
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+
+from tag2box.contrast import vote_map
+from tag2box.decoding import Source, read_small
+
+__all__ = ["AFTER", "BEFORE", "FOUND", "TRUTH", "Picture", "Thumbnails"]
+
+# Told apart by people with any colour vision, and by their order of thickness (Okabe and Ito 2008).
+BEFORE, AFTER, FOUND, TRUTH = "#e69f00", "#009e73", "#56b4e9", "#ffffff"
+QUALITY = 72
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A JPEG, what it shows for those who cannot see it, and a few words below it."""
+
+    jpeg: bytes
+    width: int
+    height: int
+    alt: str
+    caption: str = ""
+    good: bool | None = None
+
+    @property
+    def uri(self) -> str:
+        """The picture itself as an address, so that a page needs no other file."""
+        return f"data:image/jpeg;base64,{b64encode(self.jpeg).decode()}"
+
+
+@dataclass(frozen=True)
+class Thumbnails:
+    """How large and how many: `photo` and `crop` are long sides in pixels, `rows` and `photos` numbers."""
+
+    photo: int
+    crop: int
+    rows: int
+    photos: int
+
+    @staticmethod
+    def for_classes(n: int) -> "Thumbnails":
+        """Fewer and smaller pictures for more classes: a report of 20 stays below 5 MB, one of 100 too."""
+        for most, sizes in ((6, (320, 128, 4, 6)), (12, (256, 112, 3, 6)), (24, (208, 96, 3, 4))):
+            if n <= most:
+                return Thumbnails(*sizes)
+        return Thumbnails(144, 72, 2, 2) if n <= 100 else Thumbnails(96, 48, 1, 1)
+
+    def cut(self, source: Source, box: NDArray[np.float32], alt: str) -> Picture:
+        """A square of the photo around the middle of `box`, the box itself whole, the rest dark."""
+        pixels, size = read_small(source, 1024)
+        photo = Image.fromarray(pixels)
+        x1, y1, x2, y2 = (float(v) * photo.width / size[0] for v in box)
+        part = photo.crop(
+            (round(x1), round(y1), max(round(x2), round(x1) + 1), max(round(y2), round(y1) + 1))
+        )
+        return _picture(_fit(part, self.crop), alt)
+
+    def boxed(
+        self,
+        source: Source,
+        boxes: Sequence[tuple[NDArray[np.float32], str]],
+        alt: str,
+        caption: str = "",
+        good: bool | None = None,
+    ) -> Picture:
+        """The photo with boxes drawn on it, each in its colour, the first lowest."""
+        pixels, size = read_small(source, self.photo)
+        photo = _fit(Image.fromarray(pixels), self.photo)
+        draw_boxes(photo, boxes, photo.width / size[0])
+        return _picture(photo, alt, caption, good)
+
+    def heated(
+        self,
+        source: Source,
+        windows: NDArray[np.float32],
+        degree: NDArray[np.float64],
+        boxes: Sequence[tuple[NDArray[np.float32], str]],
+        alt: str,
+    ) -> Picture:
+        """The photo under the map of its windows' votes, bright where they are."""
+        from matplotlib import colormaps
+
+        pixels, size = read_small(source, self.photo)
+        photo = _fit(Image.fromarray(pixels), self.photo)
+        votes, cell = vote_map(windows, degree)
+        share = votes / max(votes.max(initial=0), 1e-12)
+        heat = Image.fromarray((colormaps["viridis"](share)[:, :, :3] * 255).astype(np.uint8))
+        scale = photo.width / size[0] * cell
+        heat = heat.resize([max(1, round(s * scale)) for s in heat.size], Image.Resampling.BILINEAR)
+        over = photo.copy()
+        over.paste(heat, (0, 0))
+        mixed = Image.blend(photo, over, 0.55)
+        draw_boxes(mixed, boxes, photo.width / size[0])
+        return _picture(mixed, alt)
+
+
+def draw_boxes(photo: Image.Image, boxes: Sequence[tuple[NDArray[np.float32], str]], scale: float) -> None:
+    """Boxes of the full photo on its thumbnail, each line on a dark one, so that it shows on any ground."""
+    pen = ImageDraw.Draw(photo)
+    for box, colour in boxes:
+        corners = np.clip(np.asarray(box, np.float64) * scale, 0, [photo.width - 1, photo.height - 1] * 2)
+        place = [float(c) for c in corners]
+        width = 1 if colour == TRUTH else 3
+        pen.rectangle(place, outline="#101418", width=width + 2)
+        inset = [place[0] + 1, place[1] + 1, max(place[2] - 1, place[0] + 1), max(place[3] - 1, place[1] + 1)]
+        pen.rectangle(inset, outline=colour, width=width)
+
+
+def _fit(photo: Image.Image, side: int) -> Image.Image:
+    scale = side / max(photo.size)
+    return photo.resize([max(1, round(s * scale)) for s in photo.size], Image.Resampling.LANCZOS)
+
+
+def _picture(photo: Image.Image, alt: str, caption: str = "", good: bool | None = None) -> Picture:
+    buffer = BytesIO()
+    photo.save(buffer, "JPEG", quality=QUALITY, optimize=True)
+    return Picture(buffer.getvalue(), photo.width, photo.height, alt, caption, good)
