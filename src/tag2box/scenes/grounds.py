@@ -9,7 +9,7 @@ from PIL import Image, ImageOps
 
 from tag2box.errors import InputError
 
-__all__ = ["ground", "hang", "photograph"]
+__all__ = ["ball", "ground", "hang", "photograph"]
 
 # Grounds: a photograph, the part of it taken (left, top, right, bottom), and for grey ones two tints.
 Ground = tuple[str, str, tuple[int, int, int, int], tuple[str, str] | None]
@@ -92,6 +92,19 @@ def hang(rng: np.random.Generator, scene: Image.Image) -> Image.Image:
     hung = scene.copy()
     hung.paste(turned, (int(place[0]), int(place[1])), turned)
     return hung
+
+
+def ball(rng: np.random.Generator, side: int = 200) -> Image.Image:
+    """A ball printed with a part of a photograph: no two are alike."""
+    print_ = _part(rng, POSTERS[rng.integers(len(POSTERS))], (side, side), zoom=3)
+    pixels = np.asarray(_coloured(rng, print_.rotate(90 * int(rng.integers(4))), 128), np.float64)
+    y, x = np.mgrid[-1 : 1 : side * 1j, -1 : 1 : side * 1j]
+    height = np.sqrt(np.clip(1 - x**2 - y**2, 0, 1))
+    angle = rng.uniform(0, 2 * np.pi)
+    light = 0.35 + 0.75 * np.clip(0.5 * np.cos(angle) * x - 0.5 * y + 0.8 * height, 0, 1)
+    alpha = 255 * np.clip((1 - np.hypot(x, y)) * side / 4, 0, 1)
+    shaded = np.clip(pixels * light[:, :, None], 0, 255)
+    return Image.fromarray(np.rint(np.dstack([shaded, alpha])).astype(np.uint8))
 
 
 def _coloured(rng: np.random.Generator, photo: Image.Image, hues: float) -> Image.Image:

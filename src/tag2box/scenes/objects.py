@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from tag2box.scenes.grounds import photograph
 from tag2box.scenes.outlines import OUTLINES
 
-__all__ = ["Layer", "box_of", "place", "set_on", "visible"]
+__all__ = ["Layer", "box_of", "cutout", "place", "set_on", "visible"]
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,13 @@ class Layer:
 
 
 def place(
-    rng: np.random.Generator, name: str, size: tuple[int, int], share: tuple[float, float], horizon: int
+    rng: np.random.Generator,
+    cut: Image.Image,
+    size: tuple[int, int],
+    share: tuple[float, float],
+    horizon: int,
 ) -> Layer:
     """The object somewhere on the floor, or anywhere where there is none, changed in view and light."""
-    cut = _cutout(name)
     scale = np.sqrt(rng.uniform(*share) * np.prod(size) / np.prod(cut.size))
     w, h = np.maximum(np.rint(np.array(cut.size) * scale * rng.uniform(0.85, 1.15, 2)), 8)
     small = cut.resize((int(w), int(h)), Image.Resampling.LANCZOS)
@@ -69,7 +72,7 @@ def _lit(rng: np.random.Generator, cut: Image.Image) -> Image.Image:
 
 
 @lru_cache(maxsize=16)
-def _cutout(name: str) -> Image.Image:
+def cutout(name: str) -> Image.Image:
     """The object, clear around it, with a soft edge."""
     package, file, outline = OUTLINES[name]
     photo = photograph(package, file)
