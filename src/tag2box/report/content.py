@@ -245,7 +245,7 @@ def _config(config: Mapping[str, Any] | None) -> Table | None:
 
 
 def _duration(seconds: float) -> str:
-    if seconds < 60:
+    if seconds < 100:
         return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest:02d} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02d} min"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"

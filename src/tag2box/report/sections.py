@@ -99,8 +99,8 @@ def before_and_after(
 def best_and_worst(
     images: ImageSet, detections: Detections | None, name: str, thumbnails: Thumbnails
 ) -> dict[str, tuple[Picture, ...]]:
-    """The surest detections that are right and the surest that are wrong; without truth, the surest and the
-    least sure of those that are best in an image tagged with the class."""
+    """The surest detections that are right and, one per image, the surest that are wrong; without truth, the
+    surest and the least sure of those that are best in an image tagged with the class."""
     if detections is None or detections.classes is None or name not in detections.classes:
         return {}
     if images.truth is None:
@@ -123,9 +123,10 @@ def best_and_worst(
             )
         return tuple(pictures)
 
-    right = outcome[mine] == TRUE
-    wrong = ~right & (outcome[mine] != IGNORED)
-    return {"best": shown(mine[right], good=True), "worst": shown(mine[wrong], good=False)}
+    right = mine[outcome[mine] == TRUE]
+    wrong = mine[(outcome[mine] != TRUE) & (outcome[mine] != IGNORED)]
+    one_each = np.sort(np.unique(found.image[wrong], return_index=True)[1])
+    return {"best": shown(right, good=True), "worst": shown(wrong[one_each], good=False)}
 
 
 def _without_truth(

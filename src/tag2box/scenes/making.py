@@ -18,8 +18,8 @@ from tag2box.scenes.objects import box_of, cutout, place, set_on, visible
 
 __all__ = ["CLASSES", "Scenes", "make_scenes"]
 
-CLASSES = ("cat", "cup", "motorbike")
-BYSTANDERS = ("astronaut", "flower", "pagoda", "shuttle")
+CLASSES = ("motorbike", "pagoda", "astronaut")
+BYSTANDERS = ("cat", "cup", "flower", "shuttle")
 
 SIZES = ((400, 300), (400, 300), (300, 400), (360, 360))
 # The area of an object's box, of the scene's: alone, beside another, of no class.
