@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 from tag2box.contrast import vote_map
 from tag2box.decoding import Source, read_small
 
-__all__ = ["AFTER", "BEFORE", "FOUND", "TRUTH", "Picture", "Thumbnails"]
+__all__ = ["AFTER", "BEFORE", "FOUND", "TRUTH", "Picture", "Thumbnails", "with_votes"]
 
 # Told apart by people with any colour vision, and by their order of thickness (Okabe and Ito 2008).
 BEFORE, AFTER, FOUND, TRUTH = "#e69f00", "#009e73", "#56b4e9", "#ffffff"
@@ -93,20 +93,26 @@ class Thumbnails:
         alt: str,
     ) -> Picture:
         """The photo under the map of its windows' votes, bright where they are."""
-        from matplotlib import colormaps
-
         pixels, size = read_small(source, self.photo)
         photo = _fit(Image.fromarray(pixels), self.photo)
-        votes, cell = vote_map(windows, degree)
-        share = votes / max(votes.max(initial=0), 1e-12)
-        heat = Image.fromarray((colormaps["viridis"](share)[:, :, :3] * 255).astype(np.uint8))
-        scale = photo.width / size[0] * cell
-        heat = heat.resize([max(1, round(s * scale)) for s in heat.size], Image.Resampling.BILINEAR)
-        over = photo.copy()
-        over.paste(heat, (0, 0))
-        mixed = Image.blend(photo, over, 0.55)
+        mixed = with_votes(photo, windows, degree, photo.width / size[0])
         draw_boxes(mixed, boxes, photo.width / size[0])
         return _picture(mixed, alt)
+
+
+def with_votes(
+    photo: Image.Image, windows: NDArray[np.float32], degree: NDArray[np.float64], scale: float
+) -> Image.Image:
+    """The photo, of `scale` times the size that the windows speak of, under the map of their votes."""
+    from matplotlib import colormaps
+
+    votes, cell = vote_map(windows, degree)
+    share = votes / max(votes.max(initial=0), 1e-12)
+    heat = Image.fromarray((colormaps["viridis"](share)[:, :, :3] * 255).astype(np.uint8))
+    heat = heat.resize([max(1, round(s * cell * scale)) for s in heat.size], Image.Resampling.BILINEAR)
+    over = photo.copy()
+    over.paste(heat, (0, 0))
+    return Image.blend(photo, over, 0.55)
 
 
 def draw_boxes(photo: Image.Image, boxes: Sequence[tuple[NDArray[np.float32], str]], scale: float) -> None:
