@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from tag2box import ImageSet, InputError, read_images
+from tag2box.images import Numbers, Truth
 
 
 def devkit(root, xml="<annotation></annotation>"):
@@ -43,7 +44,7 @@ def test_real_voc_is_as_described(voc_folder):
 def test_bad_folders_are_refused(tmp_path):
     with pytest.raises(InputError, match="is not a folder"):
         read_images(tmp_path / "none")
-    with pytest.raises(InputError, match="holds no ImageSets"):
+    with pytest.raises(InputError, match="in no format known here"):
         read_images(tmp_path)
     root = devkit(tmp_path)
     with pytest.raises(InputError, match="no split 'test': it has train"):
@@ -63,3 +64,28 @@ def test_bad_records_are_refused():
         ImageSet(("a", "b"), ("a", "b"), tags, ("cat", "dog"))
     with pytest.raises(InputError, match="no class 'dog'"):
         ImageSet(("a", "b"), ("a", "b"), tags, ("cat",)).positives("dog")
+
+
+def test_a_part_keeps_all_that_is_known(tmp_path):
+    truth = Truth(
+        np.array([0, 1, 1, 2]),
+        np.arange(16, dtype=np.float32).reshape(4, 4),
+        np.array([0, 0, 1, 1]),
+        np.array([False, True, False, False]),
+    )
+    tags = np.array([[1, -1], [1, 1], [0, 1]], np.int8)
+    images = ImageSet(
+        ("a", "b", "c"), tuple("abc"), tags, ("cat", "dog"), truth, Numbers((7, 8, 9), (1, 2)), ("x: why",)
+    )
+    part = images.take([2, 1])
+    assert (part.ids, part.paths, part.skipped) == (("c", "b"), ("c", "b"), ("x: why",))
+    assert part.numbers == Numbers((9, 8), (1, 2))
+    assert part.truth.image.tolist() == [1, 1, 0]
+    np.testing.assert_array_equal(part.truth.xyxy, truth.xyxy[1:])
+    one = part.only(["dog"])
+    assert (one.classes, one.tags.tolist(), one.numbers.classes) == (("dog",), [[1], [1]], (2,))
+    assert (one.truth.image.tolist(), one.truth.label.tolist()) == ([1, 0], [0, 0])
+    assert images.take([True, False, False]).ids == ("a",)
+    assert len(images.take([]).truth.image) == 0
+    with pytest.raises(InputError, match="no class 'cow'"):
+        images.only(["cow"])

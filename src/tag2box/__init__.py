@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from tag2box.errors import InputError, Tag2BoxError
     from tag2box.evaluation import CorLoc, Scores, corloc, evaluate
     from tag2box.features import Features, FeaturesConfig, find_features, find_projection, window_features
+    from tag2box.formats.results import read_detections
+    from tag2box.formats.writing import write_detections
     from tag2box.images import ImageSet, read_images
     from tag2box.latent import LatentSVC, SmoothLatentSVC
     from tag2box.mining import negative_mining
@@ -56,12 +58,14 @@ __all__ = [
     "negative_mining",
     "neighbor_blocks",
     "nms",
+    "read_detections",
     "read_images",
     "selective_search",
     "simplex_projection",
     "smoothed_max",
     "thin",
     "window_features",
+    "write_detections",
 ]
 
 _HOME = {
@@ -95,12 +99,14 @@ _HOME = {
     "negative_mining": "mining",
     "neighbor_blocks": "neighbors",
     "nms": "boxes",
+    "read_detections": "formats.results",
     "read_images": "images",
     "selective_search": "windows",
     "simplex_projection": "smoothing",
     "smoothed_max": "smoothing",
     "thin": "boxes",
     "window_features": "features",
+    "write_detections": "formats.writing",
 }
 
 

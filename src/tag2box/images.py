@@ -1,14 +1,15 @@
 """`ImageSet`: which images there are, and which classes each of them is tagged with."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tag2box.errors import InputError
 
-__all__ = ["ImageSet", "Truth", "read_images"]
+__all__ = ["ImageSet", "Numbers", "Truth", "read_images"]
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,19 @@ class Truth:
 
 
 @dataclass(frozen=True)
+class Numbers:
+    """The numbers that a COCO data set itself gives its images and classes; its evaluator asks for them."""
+
+    images: tuple[int, ...]
+    classes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class ImageSet:
     """Images and their tags: +1 the class is in the image, -1 it is not, 0 unknown.
 
     ids: one unique name per image; paths: its file; tags: (n_images, n_classes) int8; classes: their names.
+    skipped: one line for each file that reading left out, and why.
     """
 
     ids: tuple[str, ...]
@@ -36,6 +46,8 @@ class ImageSet:
     tags: NDArray[np.int8]
     classes: tuple[str, ...]
     truth: Truth | None = None
+    numbers: Numbers | None = None
+    skipped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not (len(self.ids) == len(self.paths) == len(self.tags)):
@@ -59,21 +71,73 @@ class ImageSet:
         """Indices of the images tagged -1 for class `name`."""
         return np.flatnonzero(self.tags[:, self._column(name)] == -1)
 
+    def take(self, rows: ArrayLike) -> "ImageSet":
+        """The images of `rows` (indices, or a mask), in that order, with all that is known of them."""
+        chosen = np.asarray(rows)
+        index = np.arange(len(self))[chosen if chosen.size else chosen.astype(np.intp)]
+        truth, numbers = self.truth, self.numbers
+        return replace(
+            self,
+            ids=tuple(self.ids[i] for i in index),
+            paths=tuple(self.paths[i] for i in index),
+            tags=self.tags[index],
+            truth=truth and _among(truth, "image", index),
+            numbers=numbers and replace(numbers, images=tuple(numbers.images[i] for i in index)),
+        )
+
+    def only(self, classes: Sequence[str]) -> "ImageSet":
+        """The same images with these classes alone, in this order."""
+        index = np.array([self._column(name) for name in classes], dtype=np.intp)
+        truth, numbers = self.truth, self.numbers
+        return replace(
+            self,
+            tags=self.tags[:, index],
+            classes=tuple(classes),
+            truth=truth and _among(truth, "label", index),
+            numbers=numbers and replace(numbers, classes=tuple(numbers.classes[c] for c in index)),
+        )
+
     def _column(self, name: str) -> int:
         if name not in self.classes:
             raise InputError(f"no class {name!r} here: the classes are {', '.join(self.classes)}")
         return self.classes.index(name)
 
 
-def read_images(path: str | Path, tags: str | Path | None = None, split: str | None = None) -> ImageSet:
-    """The images and tags below `path`. Read today: the VOC devkit's layout (`split` names its list)."""
-    from tag2box.formats import voc
+def _among(truth: Truth, column: str, kept: NDArray[np.intp]) -> Truth:
+    """The boxes whose `column` is in `kept`, renumbered to their place in it."""
+    values = getattr(truth, column)
+    place = np.full(max(values.max(initial=-1), kept.max(initial=-1)) + 1, -1, dtype=np.intp)
+    place[kept] = np.arange(len(kept))
+    stays = place[values] >= 0
+    part = Truth(truth.image[stays], truth.xyxy[stays], truth.label[stays], truth.difficult[stays])
+    return replace(part, **{column: place[values[stays]]})
 
-    root = Path(path)
-    if tags is not None:
-        raise InputError("tag files are not read yet: give a folder in the layout of the VOC devkit")
-    if not root.is_dir():
-        raise InputError(f"{root} is not a folder: give the one that holds JPEGImages and ImageSets")
-    if not (root / "ImageSets" / "Main").is_dir():
-        raise InputError(f"{root} holds no ImageSets/Main: expected the layout of the VOC devkit")
-    return voc.read(root, split or "trainval")
+
+def read_images(
+    path: str | Path,
+    tags: str | Path | None = None,
+    split: str | None = None,
+    *,
+    classes: Sequence[str] | None = None,
+    on_error: str = "fail",
+) -> ImageSet:
+    """The images and tags of `path`, whose format is recognised: docs/formats.md shows each.
+
+    path: a folder with one sub-folder per class; the PASCAL VOC devkit; a COCO or YOLO data set; a folder of
+        images together with `tags`; or an annotation file, with the images in its folder.
+    tags: a CSV, JSON Lines, COCO or Label Studio file whose names are relative to `path`.
+    split: a part of the data, such as "train", where the format has parts. By default "trainval", or else
+        "train", of those that there are.
+    classes: only these, in this order.
+    on_error: what to do about files that `tags` names and that are not there: "fail" or "skip". Skipped ones
+        are listed in `skipped`, like symbolic links that lead out of the folder, which are never followed.
+
+    True boxes, where the format has them, go to `truth`: for evaluation only. Images are not decoded here:
+    `tag2box.look` does that. Memory: a few hundred bytes per image and box; five times the file for JSON.
+    """
+    from tag2box.formats.reading import read
+
+    if on_error not in {"fail", "skip"}:
+        raise InputError(f"on_error must be 'fail' or 'skip', but it is {on_error!r}")
+    images = read(Path(path), None if tags is None else Path(tags), split, skip=on_error == "skip")
+    return images if classes is None else images.only(classes)

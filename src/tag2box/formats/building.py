@@ -1,0 +1,70 @@
+"""What every reader ends with: rows of tags and lists of objects become the arrays of an `ImageSet`."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.errors import InputError
+from tag2box.images import Truth
+
+__all__ = ["Object", "choose_split", "tag_matrix", "tags_of_objects", "truth_of_objects"]
+
+
+FARTHEST = 1e9  # no image has a pixel there
+
+
+class Object(NamedTuple):
+    """A true box: index of its image, x1, y1, x2, y2 (exclusive), index of its class, whether it counts."""
+
+    image: int
+    box: tuple[float, float, float, float]
+    label: int
+    difficult: bool = False
+
+
+def tag_matrix(
+    said: Sequence[Mapping[str, int]], rest: Sequence[int], classes: Sequence[str]
+) -> NDArray[np.int8]:
+    """Tags (n_images, n_classes): what is `said` of each image, and `rest` for what is not."""
+    rows = [[row.get(name, other) for name in classes] for row, other in zip(said, rest, strict=True)]
+    return np.array(rows, dtype=np.int8).reshape(len(rows), len(classes))
+
+
+def tags_of_objects(objects: Iterable[Object], n_images: int, n_classes: int) -> NDArray[np.int8]:
+    """+1 with an object of the class, 0 where all of them are difficult (as VOC has it), -1 without one."""
+    tags = np.full((n_images, n_classes), -1, dtype=np.int8)
+    for item in objects:
+        tags[item.image, item.label] = max(tags[item.image, item.label], 0 if item.difficult else 1)
+    return tags
+
+
+def truth_of_objects(objects: Iterable[Object]) -> Truth:
+    """The objects as arrays. A box without area cannot be found, and is left out."""
+    kept = [item for item in objects if _has_area(*item.box)]
+    return Truth(
+        np.array([item.image for item in kept], dtype=np.intp),
+        np.array([item.box for item in kept], dtype=np.float32).reshape(-1, 4),
+        np.array([item.label for item in kept], dtype=np.intp),
+        np.array([item.difficult for item in kept], dtype=np.bool_),
+    )
+
+
+def _has_area(x1: float, y1: float, x2: float, y2: float) -> bool:
+    return x2 > x1 and y2 > y1 and max(map(abs, (x1, y1, x2, y2))) < FARTHEST
+
+
+def choose_split(wanted: str | None, known: Iterable[str], where: object) -> str:
+    """The split to read: `wanted`, or the first there is of trainval, train and the only one.
+
+    "train" also finds "train2017", where that is the only one of the kind.
+    """
+    names = sorted(known)
+    for name in ("trainval", "train", *(names if len(names) == 1 else [])) if wanted is None else (wanted,):
+        begins = [other for other in names if other.startswith(name) and other[len(name) :].isdigit()]
+        if name in names or len(begins) == 1:
+            return name if name in names else begins[0]
+    if wanted is None:
+        raise InputError(f"{where} has the splits {', '.join(names) or '(none)'}: say which one to read")
+    raise InputError(f"{where} has no split {wanted!r}: it has {', '.join(names) or 'none'}")

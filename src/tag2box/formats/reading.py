@@ -1,0 +1,52 @@
+"""Which format images come in, and its reader."""
+
+from pathlib import Path
+
+from tag2box.errors import InputError
+from tag2box.formats import coco, folders, labelstudio, tables, voc, yolo
+from tag2box.formats.files import read_json
+from tag2box.images import ImageSet
+
+__all__ = ["read"]
+
+# A file of this name is taken for the tags of the images in its folder.
+TAG_FILES = ("tags.csv", "tags.tsv", "tags.jsonl", "tags.json")
+
+
+def read(path: Path, tags: Path | None, split: str | None, *, skip: bool) -> ImageSet:
+    """The images of `path`, by the first format that it is in. `skip` leaves out files that are missing."""
+    if tags is None and path.is_file():
+        path, tags = path.parent, path
+    if not path.is_dir():
+        raise InputError(f"{path} is not a folder: give the one that holds the images")
+    if tags is not None:
+        return _read_tags(path, tags, split, skip=skip)
+    if devkit := voc.find_devkit(path):
+        return voc.read(devkit, split)
+    if description := yolo.find_yaml(path):
+        return yolo.read(description, split)
+    if annotations := coco.find_files(path):
+        return coco.read_folder(path, annotations, split)
+    for name in TAG_FILES:
+        if (path / name).is_file():
+            return _read_tags(path, path / name, split, skip=skip)
+    if (path / "images").is_dir() and (path / "labels").is_dir():
+        raise InputError(f"{path} looks like YOLO, but has no data.yaml: add one with names: [cat, dog]")
+    return folders.read(path, split)
+
+
+def _read_tags(root: Path, tags: Path, split: str | None, *, skip: bool) -> ImageSet:
+    if not tags.is_file():
+        raise InputError(f"{tags} is not a file: give a .csv, .jsonl or .json file of tags")
+    if tags.suffix in {".yaml", ".yml"}:
+        return yolo.read(tags, split)
+    if tags.suffix.lower() == ".json":
+        content = read_json(tags)
+        known = coco.is_instances(content) or labelstudio.is_export(content)
+        if known and split is not None:
+            raise InputError(f"{tags} has no splits: leave out the split {split!r}")
+        if coco.is_instances(content):
+            return coco.read(root, tags, content)
+        if labelstudio.is_export(content):
+            return labelstudio.read(root, tags, content, skip=skip)
+    return tables.read(root, tags, split, skip=skip)
