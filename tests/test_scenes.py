@@ -1,11 +1,10 @@
 import csv
-import json
 
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from tag2box import InputError
+from tag2box import InputError, read_images
 from tag2box.boxes import area
 from tag2box.scenes import CLASSES, grounds, make_scenes
 from tag2box.scenes.objects import Layer, box_of, place, set_on, visible
@@ -62,18 +61,18 @@ def test_tags_on_disk_are_the_true_objects_and_hold_no_box(scenes, folder, split
         assert min(size_of(images.paths[i])) >= 300
 
 
+def test_the_folder_read_as_anyone_would_holds_tags_and_no_boxes(scenes, folder):
+    images = read_images(folder / "train")
+    assert images.truth is None
+    assert (images.ids, images.classes) == (scenes.train.ids, scenes.train.classes)
+    np.testing.assert_array_equal(images.tags, scenes.train.tags)
+
+
 def test_the_truth_is_coco_and_the_same_as_in_memory(scenes, folder):
-    coco_api = pytest.importorskip("pycocotools.coco")
-    coco = coco_api.COCO()
-    coco.dataset = json.loads((folder / "train" / "truth.json").read_text())
-    coco.createIndex()
-    truth = scenes.train.truth
-    for i, name in enumerate(scenes.train.ids):
-        (number,) = [k for k, v in coco.imgs.items() if v["file_name"] == name]
-        mine = [(a["category_id"] - 1, *a["bbox"]) for a in coco.imgToAnns[number]]
-        boxes = truth.xyxy[truth.image == i]
-        expected = np.column_stack([truth.label[truth.image == i], boxes[:, :2], boxes[:, 2:] - boxes[:, :2]])
-        np.testing.assert_allclose(np.array(mine).reshape(-1, 5), expected)
+    images, expected = read_images(folder / "train", tags=folder / "train" / "truth.json"), scenes.train
+    assert (images.ids, images.classes) == (expected.ids, expected.classes)
+    for name in ("image", "xyxy", "label"):
+        np.testing.assert_array_equal(getattr(images.truth, name), getattr(expected.truth, name))
 
 
 def test_true_boxes_lie_in_the_scene_and_are_neither_tiny_nor_all_of_it(scenes):

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageFilter
 
+from tag2box.detections import Detections
 from tag2box.errors import InputError
+from tag2box.formats.writing import write_detections
 from tag2box.images import ImageSet, Truth
 from tag2box.runtime.files import write_whole
 from tag2box.scenes.grounds import ball, ground, hang
@@ -18,7 +19,7 @@ from tag2box.scenes.objects import box_of, cutout, place, set_on, visible
 
 __all__ = ["CLASSES", "Scenes", "make_scenes"]
 
-CLASSES = ("motorbike", "pagoda", "astronaut")
+CLASSES = ("astronaut", "motorbike", "pagoda")
 BYSTANDERS = ("cat", "cup", "flower", "shuttle")
 
 SIZES = ((400, 300), (400, 300), (300, 400), (360, 360))
@@ -57,15 +58,15 @@ def _split(folder: Path, seed: list[int], n: int) -> ImageSet:
     for i in range(n):
         labels = _labels(int(order[i]))
         scene, boxes = _scene(np.random.default_rng([*seed, i]), [CLASSES[c] for c in labels])
-        ids.append(f"scene_{i:03d}.jpg")
+        ids.append(f"scene_{i:03d}")
         buffer = io.BytesIO()
         scene.save(buffer, "JPEG", quality=90)
-        write_whole(folder / ids[-1], buffer.getvalue())
+        write_whole(folder / f"{ids[-1]}.jpg", buffer.getvalue())
         tags[i, labels] = 1
         truth += [(i, c, box) for c, box in zip(labels, boxes, strict=True)]
     images = ImageSet(
         ids=tuple(ids),
-        paths=tuple(folder / name for name in ids),
+        paths=tuple(folder / f"{name}.jpg" for name in ids),
         tags=tags,
         classes=CLASSES,
         truth=Truth(
@@ -125,36 +126,14 @@ def _write_tags(path: Path, images: ImageSet) -> None:
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow(["file", "tags"])
-    for name, row in zip(images.ids, images.tags, strict=True):
-        rows.writerow([name, ";".join(images.classes[c] for c in np.flatnonzero(row == 1))])
+    for file, row in zip(images.paths, images.tags, strict=True):
+        rows.writerow([file.name, ";".join(images.classes[c] for c in np.flatnonzero(row == 1))])
     write_whole(path, text.getvalue())
 
 
 def _write_truth(path: Path, images: ImageSet) -> None:
-    assert images.truth is not None
-    sizes = []
-    for file in images.paths:
-        with Image.open(file) as photo:
-            sizes.append(photo.size)
-    boxes = zip(
-        images.truth.image.tolist(), images.truth.xyxy.tolist(), images.truth.label.tolist(), strict=True
-    )
-    coco = {
-        "images": [
-            {"id": i + 1, "file_name": name, "width": w, "height": h}
-            for i, (name, (w, h)) in enumerate(zip(images.ids, sizes, strict=True))
-        ],
-        "annotations": [
-            {
-                "id": n + 1,
-                "image_id": i + 1,
-                "category_id": c + 1,
-                "bbox": [x1, y1, x2 - x1, y2 - y1],
-                "area": (x2 - x1) * (y2 - y1),
-                "iscrowd": 0,
-            }
-            for n, (i, (x1, y1, x2, y2), c) in enumerate(boxes)
-        ],
-        "categories": [{"id": c + 1, "name": name} for c, name in enumerate(images.classes)],
-    }
-    write_whole(path, json.dumps(coco, indent=1))
+    truth = images.truth
+    assert truth is not None
+    sure = np.ones(len(truth.image))
+    boxes = Detections(truth.image, truth.xyxy, sure, truth.label, images.ids, images.classes)
+    write_detections(boxes, images, path, "coco-instances")
