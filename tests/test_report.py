@@ -86,7 +86,7 @@ def content(records):
     )
 
 
-VOID = {"meta", "img", "line", "polyline"}
+VOID = {"circle", "img", "line", "meta", "polyline"}
 
 
 class Page(HTMLParser):
@@ -223,21 +223,32 @@ def points(svg, kind):
     return np.array([[float(v) for v in pair.split(",")] for pair in found.split()])
 
 
-def test_the_gain_curve_rises_by_the_gains(records):
-    gains = np.array([4.0, 2, 1, 1])
-    curve = points(gain_chart(gains, 10.0, "gains"), "curve")
+def test_the_gain_curve_rises_by_the_gains():
+    curve = points(gain_chart([4.0, 2, 1, 1], 10.0, "gains"), "curve")
     heights = curve[0, 1] - curve[:, 1]  # SVG counts downwards
-    full = heights.max() / 0.8  # F(S) = 8 of 10
-    np.testing.assert_allclose(np.unique(heights / full), [0, 0.4, 0.6, 0.7, 0.8], atol=1e-3)
-    assert (np.diff(curve[:, 0]) >= 0).all()
+    np.testing.assert_allclose(heights / heights[-1] * 0.8, [0, 0.4, 0.6, 0.7, 0.8], atol=1e-3)
+    np.testing.assert_allclose(np.diff(curve[:, 0]), np.diff(curve[:, 0])[0], atol=0.11)
+
+
+def test_a_curve_keeps_every_hit_among_thousands_of_misses():
+    hit = np.zeros(5000, bool)
+    hit[[0, 1, 4, 9, 4000]] = True
+    recall, precision = np.cumsum(hit) / 6, np.cumsum(hit) / np.arange(1, 5001)
+    curve = points(recall_chart(recall, precision, "rare hits"), "curve")
+    x0, x1 = 44, 360 - 12
+    for r, p in zip(recall[hit], precision[hit], strict=True):
+        here = np.abs(curve[:, 0] - (x0 + (x1 - x0) * r)) < 0.06
+        assert (np.abs(curve[here, 1] - (200 - 188 * p)) < 0.06).any()
+    assert len(curve) < 20
 
 
 def test_a_long_curve_is_thinned_and_an_empty_one_is_drawn():
-    recall = np.linspace(0, 1, 5000)
+    recall = np.linspace(0.001, 1, 5000)
     svg = recall_chart(recall, 1 - recall / 2, "long")
-    assert len(points(svg, "curve")) <= 200
-    assert points(svg, "curve")[-1, 0] == pytest.approx(points(svg, "faint")[-1, 0])
+    assert len(points(svg, "curve")) <= 400
+    np.testing.assert_array_equal(points(svg, "curve")[-1], points(svg, "faint")[-1])
     assert "<polyline" in recall_chart([], [], "none")
+    assert "<polyline" in gain_chart([], 0.0, "none")
 
 
 @pytest.mark.parametrize("n_classes", [6, 20])

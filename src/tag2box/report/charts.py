@@ -11,7 +11,8 @@ __all__ = ["gain_chart", "recall_chart"]
 WIDTH, HEIGHT = 360, 240
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 40  # room for the numbers and names of the axes
 QUARTERS = (0, 0.25, 0.5, 0.75, 1)
-MOST_POINTS = 200  # of a curve: more would not be seen, and each costs bytes
+MOST_DOTS = 40
+MOST_POINTS = 400  # of a curve: more would not be seen, and each costs bytes
 
 
 class _Axis(NamedTuple):
@@ -23,24 +24,35 @@ class _Axis(NamedTuple):
 
 
 def gain_chart(gains: ArrayLike, F_V: float, title: str) -> str:
-    """F(S) after each pick as a share of F(V): steps that flatten, as F is submodular."""
-    steps = np.cumsum(np.append(0.0, np.asarray(gains, dtype=np.float64))) / max(F_V, 1e-12)
-    n = len(steps) - 1
-    across = _Axis("windows selected", max(n, 1), _whole_ticks(max(n, 1)))
-    x = np.repeat(np.arange(n + 1), 2)[1:]
-    y = np.repeat(steps, 2)[:-1]
-    return _chart(title, across, _Axis("F(S) / F(V)", 1, QUARTERS), x, y)
+    """F(S) after each pick as a share of F(V): it rises ever less, as F is submodular."""
+    reached = np.cumsum(np.append(0.0, np.asarray(gains, dtype=np.float64))) / max(F_V, 1e-12)
+    n = max(len(reached) - 1, 1)
+    across = _Axis("windows selected", n, _whole_ticks(n))
+    dots = len(reached) <= MOST_DOTS
+    return _chart(
+        title, across, _Axis("F(S) / F(V)", 1, QUARTERS), np.arange(len(reached)), reached, dots=dots
+    )
 
 
 def recall_chart(recall: ArrayLike, precision: ArrayLike, title: str) -> str:
     """Precision against recall; the faint line is its envelope, of which AP is made."""
     r, p = np.asarray(recall, dtype=np.float64), np.asarray(precision, dtype=np.float64)
     envelope = np.maximum.accumulate(p[::-1])[::-1]
+    # Between two hits precision only falls: the ends of each fall say all.
+    rises = np.diff(r, prepend=0) > 0
+    ends = rises | np.append(rises[1:], True)[: len(r)]
+    r, p, envelope = r[ends], p[ends], envelope[ends]
     return _chart(title, _Axis("recall", 1, QUARTERS), _Axis("precision", 1, QUARTERS), r, p, envelope)
 
 
 def _chart(
-    title: str, across: _Axis, up: _Axis, x: ArrayLike, y: ArrayLike, faint: ArrayLike | None = None
+    title: str,
+    across: _Axis,
+    up: _Axis,
+    x: ArrayLike,
+    y: ArrayLike,
+    faint: ArrayLike | None = None,
+    dots: bool = False,
 ) -> str:
     from markupsafe import escape
 
@@ -57,6 +69,9 @@ def _chart(
     if faint is not None:
         parts.append(_line(across, up, x, faint, "faint"))
     parts.append(_line(across, up, x, y, "curve"))
+    if dots:
+        pairs = zip(np.asarray(x), np.asarray(y), strict=True)
+        parts += [f'<circle cx="{_px(a, across):.1f}" cy="{_py(b, up):.1f}" r="3.5"/>' for a, b in pairs]
     return "".join([*parts, "</svg>"])
 
 

@@ -129,7 +129,7 @@ def build_content(
     return ReportContent(
         title=title,
         facts=_whole(images, windows, test, scores, corlocs, events),
-        summary=_summary(images, test, scores, corlocs),
+        summary=_summary(images, scores, corlocs),
         classes=tuple(parts),
         judged=scores is not None or bool(corlocs),
         timing=_timing(events),
@@ -194,26 +194,28 @@ def _whole(
     return tuple(facts)
 
 
-def _summary(
-    images: ImageSet, test: ImageSet | None, scores: Scores | None, corlocs: Mapping[str, CorLoc]
-) -> Table:
-    head = ["class", "with", "without", "unknown", *(f"CorLoc, {method}" for method in corlocs)]
+def _summary(images: ImageSet, scores: Scores | None, corlocs: Mapping[str, CorLoc]) -> Table:
+    said = (
+        {"with": 1, "without": -1, "unknown": 0} if (images.tags == 0).any() else {"with": 1, "without": -1}
+    )
+    head = ["class", *said, *(f"CorLoc, {method}" for method in corlocs)]
     head += [_metric(scores), "objects", "detections"] if scores else []
     rows = []
     for c, name in enumerate(images.classes):
         tags = images.tags[:, c]
-        row = [name, *(str(int((tags == value).sum())) for value in (1, -1, 0))]
+        row = [name, *(str(int((tags == value).sum())) for value in said.values())]
         row += [f"{found[name]:.3f}" for found in corlocs.values()]
         if scores and name in scores.classes:
             at = scores.classes.index(name)
             row += [f"{scores.ap[at]:.3f}", str(scores.n_truth[at]), str(scores.n_detections[at])]
         rows.append(tuple(row))
-    mean = ["mean", "", "", "", *(f"{found.mean:.3f}" for found in corlocs.values())]
+    mean = ["mean", *("" for _ in said), *(f"{found.mean:.3f}" for found in corlocs.values())]
     mean += [f"{scores.mean:.3f}", "", ""] if scores else []
     if corlocs or scores:
         rows.append(tuple(mean))
-    seen = f", and how well they were found in {len(test)} unseen images" if test and scores else ""
-    return Table(f"The classes{seen}", tuple(head), tuple(rows))
+    return Table(
+        "Images tagged, and boxes found" if corlocs or scores else "Images tagged", tuple(head), tuple(rows)
+    )
 
 
 def _timing(events: Sequence[Mapping[str, Any]]) -> Table | None:
