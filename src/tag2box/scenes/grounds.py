@@ -138,10 +138,11 @@ def _tinted(photo: Image.Image, tints: tuple[str, str]) -> Image.Image:
 def photograph(package: str, file: str) -> Image.Image:
     """A photograph that an installed package carries."""
     spec = find_spec(package)
-    if spec is None or spec.origin is None:
+    path = Path(spec.origin).parent / file if spec and spec.origin else None
+    if path is None or not path.is_file():
         raise InputError(
-            "the demo cuts its scenes out of the photographs of scikit-image, which is not installed: "
-            "pip install scikit-image"
+            f"the demo cuts its scenes out of photographs, and {package} has no {Path(file).name} here: "
+            "pip install --upgrade scikit-image"
         )
-    with Image.open(Path(spec.origin).parent / file) as photo:
+    with Image.open(path) as photo:
         return photo.convert("RGB")
