@@ -58,7 +58,7 @@ def _split(folder: Path, seed: list[int], n: int) -> ImageSet:
     for i in range(n):
         labels = _labels(int(order[i]))
         scene, boxes = _scene(np.random.default_rng([*seed, i]), [CLASSES[c] for c in labels])
-        ids.append(f"scene_{i:03d}")
+        ids.append(f"{folder.name}_{i:03d}")
         buffer = io.BytesIO()
         scene.save(buffer, "JPEG", quality=90)
         write_whole(folder / f"{ids[-1]}.jpg", buffer.getvalue())
