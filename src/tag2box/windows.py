@@ -22,7 +22,7 @@ from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 from tag2box.segmentation import segment, sort_edges
 
-__all__ = ["Windows", "WindowsConfig", "find_windows", "selective_search"]
+__all__ = ["Windows", "WindowsConfig", "find_windows", "search_windows", "selective_search"]
 
 Boxes = NDArray[np.float32]
 
@@ -104,7 +104,7 @@ def find_windows(
     progress: Progress = silent,
 ) -> Windows:
     """The windows of every image. The number of `workers` (None: one per core) changes nothing but time."""
-    search = partial(_search, config=config or WindowsConfig())
+    search = partial(search_windows, config=config or WindowsConfig())
     search(np.zeros((2, 2, 3), np.uint8))  # compiles once, here, and refuses bad settings before any work
     found = list(map_ordered(search, images.paths, workers=workers, progress=progress, label="windows"))
     offsets = np.cumsum([0, *map(len, found)], dtype=np.int64)
@@ -149,7 +149,8 @@ def selective_search(
     return xyxy[np.argsort(_spread(xyxy, rank), kind="stable")[:max_windows]]
 
 
-def _search(image: Source, config: WindowsConfig) -> Boxes:
+def search_windows(image: Source, config: WindowsConfig) -> Boxes:
+    """The windows of one image by `config`: searched, thinned, the first of them."""
     found = selective_search(image, config.mode, config.min_size, config.n_search, config.seed)
     return found[thin(found, config.thin_iou)][: config.max_windows]
 

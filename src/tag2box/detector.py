@@ -1,0 +1,182 @@
+"""`Detector`: weights, and all that it takes to find windows in a new photo and to score them.
+
+It is kept in one file of arrays and JSON, safe to open from a stranger. The network is not in it, only its
+name and hash: the built-in ones come with the package, your own must lie where its name says.
+"""
+
+import hashlib
+import json
+import zipfile
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.backbone import load_network
+from tag2box.decoding import Source
+from tag2box.detections import Detections, detect_windows
+from tag2box.errors import InputError
+from tag2box.features import FeaturesConfig, window_features
+from tag2box.initial import Weights, score_windows
+from tag2box.projection import Projection
+from tag2box.runtime.files import write_whole
+from tag2box.windows import WindowsConfig, search_windows
+
+__all__ = ["DetectConfig", "Detector", "network_hash"]
+
+FORMAT = "tag2box detector 1"
+
+
+@dataclass(frozen=True)
+class DetectConfig:
+    """From window scores to detections."""
+
+    # A window that overlaps a better one of its class by more goes.
+    iou: float = 0.3
+    # Detections kept per image and class, best first, and the least score of one.
+    most: int = 100
+    min_score: float = -np.inf
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.iou <= 1:
+            raise InputError(f"iou must lie between 0 and 1, but it is {self.iou}")
+        if self.most < 1:
+            raise InputError(f"most must be at least 1, but it is {self.most}")
+
+
+@dataclass(frozen=True, eq=False)
+class Detector:
+    """W: (n_classes, d) and b: (n_classes,), with how windows are found and described.
+
+    network: the sha256 of the network's file. calibration: (n_classes, 2) or None, a score s of class c is
+    1 / (1 + exp(-(a s + b))) as a confidence. trace: per class the rounds of training.
+    """
+
+    classes: tuple[str, ...]
+    windows: WindowsConfig
+    features: FeaturesConfig
+    projection: Projection
+    network: str
+    W: NDArray[np.float64]
+    b: NDArray[np.float64]
+    detect_config: DetectConfig = DetectConfig()
+    calibration: NDArray[np.float64] | None = None
+    trace: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        n, d = len(self.classes), self.projection.A.shape[1]
+        if self.W.shape != (n, d) or self.b.shape != (n,):
+            raise InputError(
+                f"W must be (n_classes, d) and b (n_classes,): ({n}, {d}) and ({n},), "
+                f"but they are {self.W.shape} and {self.b.shape}"
+            )
+
+    def check_network(self) -> None:
+        """Refuse to detect with another network than the one of training."""
+        if network_hash(self.features.network) != self.network:
+            raise InputError(
+                f"the network {self.features.network} is not the one that this detector was trained with: "
+                f"expected sha256 {self.network[:12]}"
+            )
+
+    def detect(self, source: Source, *, streams: int = 1) -> Detections:
+        """What is in one photo, a file or an array: windows, features, scores, NMS per class."""
+        self.check_network()
+        boxes = search_windows(source, self.windows)
+        X = window_features(source, boxes, self.projection, self.features, streams=streams)
+        found = detect_windows(
+            self.scores(X),
+            boxes,
+            iou=self.detect_config.iou,
+            min_score=self.detect_config.min_score,
+            classes=self.classes,
+        )
+        return found[_first(found.label, self.detect_config.most)]
+
+    def scores(self, X: NDArray[np.floating]) -> NDArray[np.float32]:
+        """Scores of windows with features `X` (n, d), for every class: (n, n_classes)."""
+        return score_windows(X, Weights(self.W, self.b))
+
+    def confidence(self, detections: Detections) -> Detections:
+        """The detections with their scores as confidences in [0, 1], where the detector is calibrated."""
+        if self.calibration is None:
+            raise InputError("this detector is not calibrated: train it again with this version")
+        a, b = self.calibration[detections.label].T
+        return replace(detections, score=1 / (1 + np.exp(-np.clip(a * detections.score + b, -500, 500))))
+
+    def save(self, path: str | Path) -> None:
+        """Write the detector to `path`, an .npz file of arrays and one JSON header."""
+        header = {
+            "format": FORMAT,
+            "classes": self.classes,
+            "windows": asdict(self.windows),
+            "features": asdict(self.features),
+            "norm": self.projection.norm,
+            "length": self.projection.length,
+            "network": self.network,
+            "detect": {k: v for k, v in asdict(self.detect_config).items() if np.isfinite(v)},
+            "trace": self.trace,
+        }
+        arrays: dict[str, Any] = {
+            "W": self.W,
+            "b": self.b,
+            "mean": self.projection.mean,
+            "A": self.projection.A,
+        }
+        if self.calibration is not None:
+            arrays["calibration"] = self.calibration
+        buffer = BytesIO()
+        np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
+        write_whole(Path(path), buffer.getvalue())
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Detector":
+        """Read what `save` wrote. Nothing in the file is executed: arrays and JSON only, no pickle."""
+        path = Path(path)
+        if not path.is_file():
+            raise InputError(f"{path} is not a file: expected a detector that tag2box saved")
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+                header = json.loads(stored["header"].tobytes())
+                arrays = {name: stored[name] for name in stored.files if name != "header"}
+            if header["format"] != FORMAT:
+                raise InputError(f"its format is not {FORMAT!r}")
+            projection = Projection(arrays["mean"], arrays["A"], header["norm"], header["length"])
+            return cls(
+                classes=tuple(header["classes"]),
+                windows=_settings(WindowsConfig, header["windows"]),
+                features=_settings(FeaturesConfig, header["features"]),
+                projection=projection,
+                network=header["network"],
+                W=arrays["W"],
+                b=arrays["b"],
+                detect_config=_settings(DetectConfig, header["detect"]),
+                calibration=arrays.get("calibration"),
+                trace=tuple(header["trace"]),
+            )
+        except (KeyError, TypeError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as wrong:
+            raise InputError(f"{path} does not hold a detector as tag2box saves it: {wrong}") from wrong
+
+
+def _settings(kind: Any, values: dict[str, Any]) -> Any:
+    """A settings record from JSON, whose lists were tuples."""
+    known = {field.name for field in fields(kind)}
+    if unknown := set(values) - known:
+        raise InputError(f"unknown settings: {', '.join(sorted(unknown))}")
+    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+
+
+def _first(label: NDArray[np.intp], most: int) -> NDArray[np.bool_]:
+    """The first `most` of each label, where equal labels stand together."""
+    start = np.searchsorted(label, label)
+    return np.asarray(np.arange(len(label)) - start < most)
+
+
+@cache
+def network_hash(name: str) -> str:
+    """The sha256 of the file of the network called `name`."""
+    return hashlib.sha256(load_network(name).path.read_bytes()).hexdigest()

@@ -1,0 +1,208 @@
+"""Refinement: the latent SVMs at the scale of images, from the initial detector. Section 5 of the paper.
+
+A bag is an image, its instances are its windows:
+
+    ½‖w‖² + C Σ_i c_i ℓ(y_i f(w; i)),    f the maximum (LSVM) or the smoothed one f_μ (SLSVM) over windows
+
+Each image keeps a few windows in memory, its best ones at first. A round solves the problem of those held,
+then scores all windows (one pass over the features serves every class) and takes in each window that would
+change the answer: for f_μ, one above the threshold of its image's projection (the certificate), and
+for the maximum, one better than the best held. When none is left outside, the answer is that of all windows.
+
+In a class's trace a round has the objective over all windows, how many were held, and how many came in.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.affine import Affine
+from tag2box.convex import ConvexHalf
+from tag2box.errors import InputError
+from tag2box.features import Features
+from tag2box.initial import Weights, score_windows
+from tag2box.losses import LOSSES
+from tag2box.objective import BagObjective, BagProblem, lbfgs
+from tag2box.runtime.progress import Progress, silent
+from tag2box.smoothing import segment_max, segment_smoothed_max
+
+__all__ = ["RefineConfig", "Refined", "best_windows", "refine"]
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+METHODS = ("slsvm", "lsvm", "none")
+MAX_ITER = 200
+
+
+@dataclass(frozen=True)
+class RefineConfig:
+    """The latent SVM of each class."""
+
+    # "slsvm" smooths the maximum, "lsvm" does not, "none" leaves the initial detector as it is.
+    method: str = "slsvm"
+    # Weight of an image's loss; it assumes features of length 20.
+    C: float = 1e-2
+    bias: float = 10.0
+    positive_weight: float = 2.0
+    # Smoothing, in units of the score.
+    mu: float = 0.01
+    # Windows held per image at first, passes over all windows at most, and when to stop.
+    top: int = 15
+    rounds: int = 10
+    tol: float = 1e-3
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InputError(f"method must be one of {', '.join(METHODS)}, but it is {self.method!r}")
+        for name in ("C", "bias", "positive_weight", "mu", "top", "rounds", "tol"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} must be above 0, but it is {getattr(self, name)}")
+
+
+@dataclass(frozen=True)
+class Refined(Weights):
+    """`Weights`, and the window of each positive image that its class found there: rows of X, per class."""
+
+    mined: tuple[Rows, ...] = ()
+
+
+def refine(
+    features: Features,
+    tags: NDArray[np.int8],
+    initial: Weights,
+    config: RefineConfig,
+    *,
+    progress: Progress = silent,
+) -> Refined:
+    """The refined detector of every class, from `initial`.
+
+    At most `config.rounds` passes over the features, and two more. Memory: 4 bytes a window and class for the
+    scores, and the windows held of one class at a time, 4 d bytes each.
+    """
+    scores = score_windows(features.X, initial)
+    if config.method == "none":
+        return Refined(initial.W, initial.b, initial.trace, best_windows(features, tags, scores))
+    classes = [_Class(features, tags[:, c], initial, c, config) for c in range(tags.shape[1])]
+    progress("refinement", 0, config.rounds)
+    for round_ in range(config.rounds + 1):
+        for c, one in enumerate(classes):
+            one.look(scores[:, c])
+        if round_ == config.rounds or all(one.done for one in classes):
+            break
+        for one in classes:
+            one.solve()
+        progress("refinement", round_ + 1, config.rounds)
+        scores = score_windows(features.X, _weights(classes))
+    progress("refinement", config.rounds, config.rounds)
+    for one in classes:
+        one.theta = one.best_theta
+    weights = _weights(classes)
+    found = best_windows(features, tags, score_windows(features.X, weights))
+    return Refined(weights.W, weights.b, weights.trace, found)
+
+
+def best_windows(features: Features, tags: NDArray[np.int8], scores: NDArray[np.float32]) -> tuple[Rows, ...]:
+    """The best-scored window of each positive image, in their order: rows of X, one array per class."""
+    out = []
+    for c in range(tags.shape[1]):
+        images = np.flatnonzero((tags[:, c] == 1) & (np.diff(features.offsets) > 0))
+        spans = zip(features.offsets[images], features.offsets[images + 1], strict=True)
+        out.append(np.array([a + scores[a:z, c].argmax() for a, z in spans], dtype=np.int64))
+    return tuple(out)
+
+
+class _Class:
+    """The latent SVM of one class: its bags, the windows it holds, and θ = (w, v) with the intercept βv."""
+
+    def __init__(
+        self, features: Features, tags: NDArray[np.int8], initial: Weights, c: int, config: RefineConfig
+    ) -> None:
+        sizes = np.diff(features.offsets)
+        bags = np.flatnonzero((tags != 0) & (sizes > 0))
+        self.X, self.config = features.X, config
+        self.y = tags[bags].astype(np.float64)
+        self.cost = np.where(self.y > 0, config.C * config.positive_weight, config.C)
+        self.offsets = np.append(0, np.cumsum(sizes[bags]))  # of the bags' windows among themselves
+        self.rows = np.repeat(features.offsets[bags] - self.offsets[:-1], sizes[bags]) + np.arange(
+            self.offsets[-1]
+        )
+        self.held = np.zeros(len(self.rows), np.bool_)
+        self.theta = np.append(initial.W[c], initial.b[c] / config.bias)
+        self.best_theta, self.best_value = self.theta, np.inf
+        self.witness = np.empty(0, np.int64)
+        self.trace: list[dict[str, float]] = []
+        self.done = not (self.y > 0).any() or not (self.y < 0).any()
+
+    def look(self, scores: NDArray[np.float32]) -> None:
+        """See all windows' scores: take in those that would change the answer, or be done."""
+        if self.done:
+            return
+        s = scores[self.rows].astype(np.float64)
+        if not self.trace:
+            self.held |= _top(s, self.offsets, self.config.top)
+        f, enters = self._smooth(s) if self.config.method == "slsvm" else self._maximum(s)
+        loss = LOSSES["squared_hinge"](self.y * f)[0]
+        value = float(self.theta @ self.theta / 2 + self.cost @ loss)
+        enters &= ~self.held
+        self.held |= enters
+        self.trace.append({"objective": value, "held": int(self.held.sum()), "entered": int(enters.sum())})
+        if self.config.method == "slsvm":
+            self._judge(value, exact=not enters.any() and len(self.trace) > 1)
+        elif not enters.any() or len(self.trace) == 1:  # else the convex half is not yet that of all windows
+            witness = segment_max(s, self.offsets)[1][self.y > 0]
+            self._judge(value, exact=np.array_equal(witness, self.witness))
+            self.witness = witness
+            self.held[witness] = True
+
+    def _judge(self, value: float, *, exact: bool) -> None:
+        """Keep the best θ; done when it is exact, or hardly better than the best before it."""
+        fall = self.best_value - value
+        if fall > 0:
+            self.best_theta, self.best_value = self.theta, value
+        self.done = exact or fall <= self.config.tol * value
+
+    def _smooth(self, s: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        f, u = segment_smoothed_max(s, self.offsets, self.config.mu, "l2", self.config.top)
+        return f, u > 0
+
+    def _maximum(self, s: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """The best of each bag; in a negative bag that has a loss it must be held."""
+        f, where = segment_max(s, self.offsets)
+        enters = np.zeros(len(s), np.bool_)
+        enters[where[(self.y < 0) & (f > -1)]] = True
+        return f, enters
+
+    def solve(self) -> None:
+        """The problem of the windows held, from where θ stands."""
+        if self.done:
+            return
+        at = np.flatnonzero(self.held)
+        A = Affine(self.X[self.rows[at]].astype(np.float32), self.config.bias)
+        problem = BagProblem(A, np.searchsorted(at, self.offsets), self.y, self.cost)
+        with A.few_threads():
+            if self.config.method == "slsvm":
+                maximum = partial(segment_smoothed_max, mu=self.config.mu, omega="l2")
+                objective = BagObjective(problem, LOSSES["squared_hinge"], maximum)
+                self.theta = lbfgs(objective, self.theta, MAX_ITER, self.config.tol)[0]
+            else:
+                half = ConvexHalf(problem, "squared_hinge")
+                self.theta = half.solve(self.theta, np.searchsorted(at, self.witness), self.config.tol)
+
+
+def _top(s: Floats, offsets: Rows, n: int) -> NDArray[np.bool_]:
+    """The `n` best of every bag."""
+    out = np.zeros(len(s), np.bool_)
+    for a, z in pairwise(offsets):
+        out[a + np.argsort(-s[a:z], kind="stable")[:n]] = True
+    return out
+
+
+def _weights(classes: Sequence[_Class]) -> Weights:
+    theta = np.stack([one.theta for one in classes])
+    bias = classes[0].config.bias
+    return Weights(theta[:, :-1], bias * theta[:, -1], tuple(tuple(one.trace) for one in classes))
