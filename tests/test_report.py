@@ -273,3 +273,51 @@ def test_many_classes_stay_below_five_megabytes(tmp_path, n_classes):
     )
     assert all(c.picks and c.votes and c.mined and c.best and c.worst for c in content.classes)
     assert len(render_page(content).encode()) < 5e6
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run over a few scenes, with settings that take seconds."""
+    pytest.importorskip("skimage")
+    from tag2box.pipeline import Config
+    from tag2box.runs import detect_run, fit_run
+    from tag2box.runtime.config import read_settings
+    from tag2box.scenes import make_scenes
+
+    folder = tmp_path_factory.mktemp("run")
+    fast = ("windows.mode=single", "windows.max_windows=12", "features.levels=[96]", "features.crop=4")
+    fast += ("features.grid=1", "features.dimensions=8")
+    scenes = make_scenes(folder / "scenes", n_train=10, n_test=5)
+    fit_run(scenes.train, read_settings(Config(), sets=fast), folder / "run", workers=1)
+    return SimpleNamespace(folder=folder / "run", scenes=scenes, detect=detect_run)
+
+
+def test_a_run_becomes_a_page_and_more_of_one_as_more_is_known(run):
+    from tag2box.report import write_report
+    from tag2box.runs import RunFolder
+
+    path = write_report(run.folder)
+    assert path == run.folder / "report.html"
+    bare = path.read_text()
+    assert Page(bare).open == []
+    for word in ("astronaut", "windows.max_windows", "features", "as refined"):
+        assert word in bare
+    assert "CorLoc" not in bare
+
+    run.detect(RunFolder(run.folder), run.scenes.test, workers=1)
+    full = write_report(run.folder, truths=(run.scenes.train, run.scenes.test)).read_text()
+    found = RunFolder(run.folder).store.load("detections", RunFolder(run.folder).detected()[-1][0])
+    for name in ("CorLoc, first windows", "CorLoc, refined", "AP (VOC 2007)", "images to detect in"):
+        assert name in full
+    assert f"{evaluate(found, run.scenes.test).mean:.3f}" in full
+    assert Page(full).open == []
+
+
+def test_detections_in_photos_without_tags_are_shown_too(run, tmp_path):
+    from tag2box.report import write_report
+    from tag2box.runs import RunFolder
+
+    bare = ImageSet(run.scenes.test.ids, run.scenes.test.paths, np.zeros((5, 0), np.int8), ())
+    run.detect(RunFolder(run.folder), bare, workers=1)
+    assert "AP (VOC 2007)" not in write_report(run.folder, truths=(run.scenes.train,)).read_text()
+    assert "AP (VOC 2007)" in write_report(run.folder, truths=(run.scenes.test,)).read_text()
