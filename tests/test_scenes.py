@@ -32,7 +32,9 @@ def size_of(path):
 
 
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(scenes, folder, tmp_path):
-    make_scenes(tmp_path / "again", n_train=15, n_test=5)
+    seen = []
+    make_scenes(tmp_path / "again", n_train=15, n_test=5, progress=lambda *now: seen.append(now))
+    assert seen == [("scenes", i, 20) for i in range(1, 21)]
     assert files(tmp_path / "again") == files(folder)
     make_scenes(tmp_path / "other", seed=1, n_train=15, n_test=5)
     photos = [{b for p, b in files(f).items() if p.suffix == ".jpg"} for f in (folder, tmp_path / "other")]

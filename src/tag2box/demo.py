@@ -81,7 +81,7 @@ def run_demo(
     """Scenes, run and report below `out`; a second call computes nothing anew but the scenes and the page."""
     started = monotonic()
     root = Path(out)
-    scenes = make_scenes(root / "scenes", seed=seed)
+    scenes = make_scenes(root / "scenes", seed=seed, progress=progress)
     fit_run(replace(scenes.train, truth=None), CONFIG, root / "run", workers=workers, progress=progress)
     run = RunFolder(root / "run")
     found = detect_run(run, scenes.test, workers=workers, progress=progress)

@@ -2,8 +2,9 @@
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from tag2box.errors import InputError
 from tag2box.formats.writing import write_detections
 from tag2box.images import ImageSet, Truth
 from tag2box.runtime.files import write_whole
+from tag2box.runtime.progress import Progress, silent
 from tag2box.scenes.grounds import ball, ground, hang
 from tag2box.scenes.objects import box_of, cutout, place, set_on, visible
 
@@ -36,7 +38,14 @@ class Scenes:
     test: ImageSet
 
 
-def make_scenes(folder: str | Path, *, seed: int = 0, n_train: int = 60, n_test: int = 24) -> Scenes:
+def make_scenes(
+    folder: str | Path,
+    *,
+    seed: int = 0,
+    n_train: int = 60,
+    n_test: int = 24,
+    progress: Progress = silent,
+) -> Scenes:
     """Write `n_train` and `n_test` scenes below `folder` (`train/`, `test/`) and return them.
 
     One scene in five shows no class, one in five shows two, the others one. Equal arguments give equal
@@ -47,12 +56,18 @@ def make_scenes(folder: str | Path, *, seed: int = 0, n_train: int = 60, n_test:
         if n < 5:
             raise InputError(f"{name} must be at least 5, or classes are missing, but it is {n}")
     root = Path(folder)
+    counted = partial(_counted, progress, n_train + n_test)
     return Scenes(
-        train=_split(root / "train", [seed, 0], n_train), test=_split(root / "test", [seed, 1], n_test)
+        train=_split(root / "train", [seed, 0], n_train, partial(counted, 0)),
+        test=_split(root / "test", [seed, 1], n_test, partial(counted, n_train)),
     )
 
 
-def _split(folder: Path, seed: list[int], n: int) -> ImageSet:
+def _counted(progress: Progress, total: int, before: int, done: int) -> None:
+    progress("scenes", before + done, total)
+
+
+def _split(folder: Path, seed: list[int], n: int, tell: Callable[[int], None]) -> ImageSet:
     order = np.random.default_rng(seed).permutation(n)
     ids, tags, truth = [], np.full((n, len(CLASSES)), -1, np.int8), []
     for i in range(n):
@@ -64,6 +79,7 @@ def _split(folder: Path, seed: list[int], n: int) -> ImageSet:
         write_whole(folder / f"{ids[-1]}.jpg", buffer.getvalue())
         tags[i, labels] = 1
         truth += [(i, c, box) for c, box in zip(labels, boxes, strict=True)]
+        tell(i + 1)
     images = ImageSet(
         ids=tuple(ids),
         paths=tuple(folder / f"{name}.jpg" for name in ids),
