@@ -1,4 +1,5 @@
 import csv
+import json
 
 import numpy as np
 import pytest
@@ -36,9 +37,9 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others(scenes, folde
     make_scenes(tmp_path / "again", n_train=15, n_test=5, progress=lambda *now: seen.append(now))
     assert seen == [("scenes", i, 20) for i in range(1, 21)]
     assert files(tmp_path / "again") == files(folder)
-    make_scenes(tmp_path / "other", seed=1, n_train=15, n_test=5)
+    make_scenes(tmp_path / "other", seed=1, n_train=5, n_test=5)
     photos = [{b for p, b in files(f).items() if p.suffix == ".jpg"} for f in (folder, tmp_path / "other")]
-    assert len(photos[0]) == len(photos[1]) == 20  # no scene twice, no test scene among the training scenes
+    assert [len(p) for p in photos] == [20, 10]  # no scene twice, no test scene among the training scenes
     assert not photos[0] & photos[1]
 
 
@@ -126,3 +127,22 @@ def test_missing_photographs_are_one_line_with_the_command(monkeypatch, tmp_path
 def test_too_few_scenes_are_refused(tmp_path):
     with pytest.raises(InputError, match="n_test must be at least 5"):
         make_scenes(tmp_path, n_train=5, n_test=4)
+
+
+@pytest.mark.slow
+def test_the_demo_beats_its_rival_writes_its_page_and_computes_nothing_twice(tmp_path):
+    from tag2box.demo import run_demo
+
+    def finished():
+        lines = (tmp_path / "run" / "events.jsonl").read_text().splitlines()
+        return sum(json.loads(line)["event"] == "finished" for line in lines)
+
+    answer = run_demo(tmp_path)
+    assert answer.cover.mean >= answer.rival.mean + 0.1
+    assert answer.scores.mean >= 0.3
+    assert answer.report.read_text().startswith("<!doctype html>")
+    assert f"{answer.cover.mean:.2f}" in str(answer)
+    done = finished()
+    again = run_demo(tmp_path)
+    assert finished() == done
+    assert json.dumps(again.to_dict() | {"seconds": 0}) == json.dumps(answer.to_dict() | {"seconds": 0})
