@@ -56,7 +56,7 @@ def main(folder):
     photo = coffee()
     rgb, _ = read_small(photo, SIDE)
     Image.fromarray(rgb).save(folder / "windows-photo.jpg", quality=85)
-    for space, k in (("hsv", SCALES[0]), ("lab", SCALES[1])):
+    for space, k in (("hsv", SCALES[0]), ("lab", SCALES[-1])):
         picture, n = segmentation(rgb, space, k)
         picture.save(folder / f"windows-{space}-{k:.0f}.png", optimize=True)
         print(f"{space}, k = {k:.0f}: {n} regions")

@@ -88,7 +88,7 @@ def test_a_planted_rectangle_is_among_the_first_windows():
     for seed in range(8):
         boxes = selective_search(stripes.clip(0, 255).astype(np.uint8), seed=seed)
         assert len(boxes) > 1000
-        assert iou_matrix(boxes[:50], planted).max() > 0.8
+        assert iou_matrix(boxes[:50], planted).max() > 0.75
 
 
 def test_what_the_seed_changes_is_the_order_only():

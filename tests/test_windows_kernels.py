@@ -80,8 +80,8 @@ def slow_segment(image, k, min_pixels):
     h, w, _ = image.shape
     edges = []
     for y, x in np.ndindex(h, w):
-        for qy, qx in ((y, x + 1), (y + 1, x)):
-            if qy < h and qx < w:
+        for qy, qx in ((y, x + 1), (y + 1, x - 1), (y + 1, x), (y + 1, x + 1)):
+            if qy < h and 0 <= qx < w:
                 distance = np.sqrt(((image[y, x] - image[qy, qx]) ** 2).sum(dtype=np.float32))
                 edges.append((np.floor(distance * STEPS) / STEPS, len(edges), (y, x), (qy, qx)))
     component = {(y, x): {(y, x)} for y, x in np.ndindex(h, w)}
@@ -120,6 +120,14 @@ def test_segment_is_the_slow_one(h, w, seed, levels, k, min_pixels):
     assert n == expected.max() + 1
 
 
+def test_a_region_may_hang_together_by_corners():
+    image = np.zeros((4, 4, 3), np.float32)
+    image[:2, :2] = image[2:, 2:] = 200
+    labels, n = segmented(image, 10.0, 1)
+    assert n == 2
+    assert (labels == (image[..., 0] == 0)).all()
+
+
 def test_two_flat_halves_are_two_regions():
     image = np.zeros((20, 20, 3), np.float32)
     image[:, 12:] = 200
@@ -133,7 +141,7 @@ def test_no_region_is_smaller_than_asked_and_each_is_connected(seed, min_pixels)
     labels, n = segmented(noise(15, 20, seed), 50.0, min_pixels)
     for r in range(n):
         assert (labels == r).sum() >= min_pixels
-        assert ndimage.label(labels == r)[1] == 1
+        assert ndimage.label(labels == r, np.ones((3, 3)))[1] == 1
 
 
 # Regions
@@ -185,6 +193,12 @@ def test_neighbours_are_the_slow_ones(h, w, seed):
             if qy < h and qx < w and labels[y, x] != labels[qy, qx]:
                 expected.add(tuple(sorted((int(labels[y, x]), int(labels[qy, qx])))))
     assert neighbours(labels, n).tolist() == sorted(map(list, expected))
+
+
+def test_regions_that_cross_by_corners_may_all_touch():
+    """More pairs than a planar map of 8 regions has."""
+    labels = np.random.default_rng(0).integers(0, 8, (30, 30)).astype(np.int32)
+    assert len(neighbours(labels, 8)) == 28
 
 
 # Grouping

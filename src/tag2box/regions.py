@@ -94,7 +94,7 @@ def neighbours(labels: Ints, n: int) -> Ints:
         for x in range(w):
             for q in (labels[y, min(x + 1, w - 1)], labels[min(y + 1, h - 1), x]):
                 touch[min(labels[y, x], q), max(labels[y, x], q)] = True
-    pairs = np.empty((3 * n, 2), np.int32)  # a planar graph has fewer edges than that
+    pairs = np.empty((touch.sum(), 2), np.int32)  # may be many: regions that hang by corners can cross
     m = 0
     for a in range(n):
         for b in range(a + 1, n):
