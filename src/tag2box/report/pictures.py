@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from tag2box.contrast import vote_map
 from tag2box.cover import Cover
 from tag2box.decoding import read_image
 from tag2box.images import ImageSet
 from tag2box.neighbors import Neighbors
+from tag2box.report.thumbnails import with_votes
 from tag2box.windows import Windows
 
 __all__ = ["degree_map", "draw_boxes", "gain_curve", "mined_windows", "neighbour_sheet"]
@@ -87,17 +87,9 @@ def degree_map(
     images: ImageSet, image: int, windows: Windows, degree: NDArray[np.float64], side: int = 512
 ) -> Image.Image:
     """One photo under the map of its windows' votes: bright where they are. `degree`: (n windows,)."""
-    from matplotlib import colormaps
-
     a, z = windows.offsets[image], windows.offsets[image + 1]
-    votes, cell = vote_map(windows.xyxy[a:z], degree[a:z])
     photo = Image.fromarray(read_image(images.paths[image]))
-    share = votes / max(votes.max(initial=0), 1e-12)
-    heat = Image.fromarray((colormaps["viridis"](share)[:, :, :3] * 255).astype(np.uint8))
-    heat = heat.resize([max(1, round(s * cell)) for s in heat.size], Image.Resampling.BILINEAR)
-    full = photo.copy()
-    full.paste(heat, (0, 0))
-    mixed = Image.blend(photo, full, 0.6)
+    mixed = with_votes(photo, windows.xyxy[a:z], degree[a:z], 1.0)
     return mixed.resize([max(1, round(s * side / max(mixed.size))) for s in mixed.size])
 
 

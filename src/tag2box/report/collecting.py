@@ -1,0 +1,143 @@
+"""`write_report`: what a run folder holds, gathered into one page beside it."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tag2box.cover import Cover
+from tag2box.detections import Detections
+from tag2box.evaluation import CorLoc, corloc, evaluate
+from tag2box.images import ImageSet
+from tag2box.neighbors import Neighbors, group_neighbors
+from tag2box.report.content import ClassRecords, build_content
+from tag2box.report.page import render_page
+from tag2box.report.thumbnails import Thumbnails
+from tag2box.runs import RunFolder, mined_windows
+from tag2box.runtime.config import settings
+from tag2box.runtime.files import write_whole
+from tag2box.windows import Windows
+
+__all__ = ["first_boxes", "write_report"]
+
+REPORT = "report.html"
+
+
+def write_report(
+    folder: str | Path,
+    *,
+    truths: Sequence[ImageSet] = (),
+    corlocs: Mapping[str, CorLoc] | None = None,
+    title: str | None = None,
+) -> Path:
+    """Write `report.html` into the run folder and return its path.
+
+    Shown are the detections that the run's detector made last, or else what the run found in its own images.
+    truths: image sets with true boxes, by which windows and detections are judged wherever one holds all of
+        the images in question, by name; by default the one that the run was evaluated by last.
+    corlocs: further columns of CorLoc, by their name. Memory: the run's windows, and one photo at a time.
+    """
+    run = RunFolder(folder)
+    metric = "voc07"
+    if not truths and (known := run.truth()) is not None:
+        truths, metric = (known[0],), known[1]
+    classes = run.images.classes
+    images = _judged(run.images, classes, truths)
+    windows, covers, mined = run.result("windows"), run.result("cover"), mined_windows(run)
+    found, test = mined, None
+    if detected := run.detected():
+        key, photos = detected[-1]
+        found, test = run.store.load("detections", key), _judged(photos, classes, truths)
+    content = build_content(
+        images,
+        windows,
+        _classes(run, windows, covers, mined),
+        title=title or f"tag2box: {', '.join(_first(images.classes, 5))}",
+        neighbors=_neighbours(run, covers),
+        detections=found,
+        test=test,
+        scores=evaluate(found, test, metric) if test and test.truth else None,
+        corlocs=_corlocs(images, windows, covers, mined) | dict(corlocs or {}),
+        events=_events(run.folder / "events.jsonl"),
+        config=dict(settings(run.config)),
+    )
+    path = run.folder / REPORT
+    write_whole(path, render_page(content))
+    return path
+
+
+def first_boxes(covers: tuple[Cover, ...], windows: Windows, images: ImageSet) -> Detections:
+    """The first covered window of each positive image of each class, as detections of equal score."""
+    firsts = [cover.first() for cover in covers]
+    label = np.repeat(np.arange(len(firsts)), [len(rows) for _, rows in firsts])
+    image = np.concatenate([np.empty(0, np.intp), *(i for i, _ in firsts)]).astype(np.intp)
+    rows = np.concatenate([np.empty(0, np.int64), *(r for _, r in firsts)])
+    return Detections(image, windows.xyxy[rows], np.ones(len(rows)), label, images.ids, images.classes)
+
+
+def _judged(images: ImageSet, classes: tuple[str, ...], truths: Sequence[ImageSet]) -> ImageSet:
+    """The images with these classes, and the true boxes of the first of `truths` that holds them all."""
+    tags = np.zeros((len(images), len(classes)), np.int8)
+    for c, name in enumerate(classes):
+        if name in images.classes:
+            tags[:, c] = images.tags[:, images.classes.index(name)]
+    boxes = None
+    for truth in truths:
+        place = {name: i for i, name in enumerate(truth.ids)}
+        if boxes is None and truth.truth is not None and all(name in place for name in images.ids):
+            shared = [name for name in classes if name in truth.classes]
+            boxes = truth.take([place[name] for name in images.ids]).only(shared).truth
+            assert boxes is not None
+            label = np.array([classes.index(name) for name in shared], np.intp)
+            boxes = replace(boxes, label=label[boxes.label])
+    return replace(images, classes=classes, tags=tags, truth=boxes, numbers=None)
+
+
+def _classes(
+    run: RunFolder, windows: Windows, covers: tuple[Cover, ...], mined: Detections
+) -> dict[str, ClassRecords]:
+    first, above = first_boxes(covers, windows, run.images), run.result("degrees").above
+    records = {}
+    for c, name in enumerate(run.images.classes):
+        before, after = (
+            dict(zip(boxes.image[boxes.label == c].tolist(), boxes.xyxy[boxes.label == c], strict=True))
+            for boxes in (first, mined)
+        )
+        records[name] = ClassRecords(covers[c], above[:, c].astype(np.float64), before, after)
+    return records
+
+
+def _neighbours(run: RunFolder, covers: tuple[Cover, ...]) -> Neighbors:
+    """The table of the windows that the report shows, and of no others: it is not kept by the run."""
+    features = run.result("features")
+    rows = Thumbnails.for_classes(len(covers)).rows
+    shown = np.unique(np.concatenate([np.empty(0, np.int64), *(cover.selected[:rows] for cover in covers)]))
+    n_images = int(np.count_nonzero(np.diff(features.offsets)))
+    return group_neighbors(features.X, features.offsets, shown, n_images, workers=1)
+
+
+def _corlocs(
+    images: ImageSet, windows: Windows, covers: tuple[Cover, ...], mined: Detections
+) -> dict[str, CorLoc]:
+    if images.truth is None:
+        return {}
+    first = first_boxes(covers, windows, images)
+    return {"first windows": corloc(first, images), "refined": corloc(mined, images)}
+
+
+def _events(path: Path) -> list[dict[str, Any]]:
+    """What the run noted; a line that was cut short when a run was killed is left out."""
+    events = []
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+        try:
+            events.append(dict(json.loads(line)))
+        except ValueError:
+            continue
+    return events
+
+
+def _first(names: tuple[str, ...], n: int) -> list[str]:
+    return [*names[:n], *(["..."] if len(names) > n else [])]

@@ -1,0 +1,253 @@
+"""What a report says, apart from how it looks: plain records of pictures, charts and tables.
+
+`build_content` makes them from the records of the stages; `page.py` lays them out.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.cover import Cover
+from tag2box.detections import Detections
+from tag2box.evaluation import CorLoc, Scores
+from tag2box.images import ImageSet
+from tag2box.neighbors import Neighbors
+from tag2box.report.charts import gain_chart, recall_chart
+from tag2box.report.sections import (
+    Picture,
+    before_and_after,
+    best_and_worst,
+    picks_and_neighbours,
+    vote_maps,
+)
+from tag2box.report.thumbnails import Thumbnails
+from tag2box.windows import Windows
+
+__all__ = ["ClassContent", "ClassRecords", "ReportContent", "Table", "build_content"]
+
+Boxes = Mapping[int, NDArray[np.float32]]  # image: its one box
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table with its heading; the first cell of each row names the row."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class ClassRecords:
+    """What the stages made for one class; what is None is left out of the report.
+
+    degree: (n windows,) above chance; before, after: the box of each positive image as it was mined, and as
+    the refined detector has it.
+    """
+
+    cover: Cover | None = None
+    degree: NDArray[np.float64] | None = None
+    before: Boxes = field(default_factory=dict)
+    after: Boxes = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ClassContent:
+    """The part of one class. Charts are SVG; picks are rows: the window selected, then its neighbours."""
+
+    name: str
+    facts: tuple[tuple[str, str], ...]
+    picks: tuple[tuple[Picture, ...], ...] = ()
+    gains: str = ""
+    votes: tuple[Picture, ...] = ()
+    mined: tuple[Picture, ...] = ()
+    best: tuple[Picture, ...] = ()
+    worst: tuple[Picture, ...] = ()
+    curve: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class ReportContent:
+    """Everything a report says. facts: (what, value) of the whole; judged: true boxes were given."""
+
+    title: str
+    facts: tuple[tuple[str, str], ...]
+    summary: Table
+    classes: tuple[ClassContent, ...]
+    judged: bool
+    timing: Table | None = None
+    config: Table | None = None
+    version: str = ""
+
+
+def build_content(
+    images: ImageSet,
+    windows: Windows,
+    classes: Mapping[str, ClassRecords],
+    *,
+    title: str = "tag2box report",
+    neighbors: Neighbors | None = None,
+    detections: Detections | None = None,
+    test: ImageSet | None = None,
+    scores: Scores | None = None,
+    corlocs: Mapping[str, CorLoc] | None = None,
+    events: Sequence[Mapping[str, Any]] = (),
+    config: Mapping[str, Any] | None = None,
+) -> ReportContent:
+    """The content of a report from the records of a run; what is not given is left out.
+
+    detections: boxes in the images of `test` (of `images` where that is None). scores: their AP. corlocs:
+    the CorLoc of each stage or method, by the name it is shown under. events: those of `events.jsonl`.
+    Photos are read only where shown. Memory: one photo, and the pictures made: below 5 MB.
+    """
+    from tag2box import __version__
+
+    corlocs = corlocs or {}
+    thumbnails = Thumbnails.for_classes(len(images.classes))
+    parts = []
+    for name in images.classes:
+        records = classes.get(name, ClassRecords())
+        parts.append(
+            ClassContent(
+                name=name,
+                facts=_facts(images, name, scores, corlocs),
+                picks=picks_and_neighbours(images, windows, neighbors, records.cover, name, thumbnails),
+                gains=_gains(records.cover, name),
+                votes=vote_maps(
+                    images, windows, records.degree, records.after or records.before, name, thumbnails
+                ),
+                mined=before_and_after(images, records.before, records.after, name, thumbnails),
+                curve=_curve(scores, name),
+                note=records.cover.message if records.cover else "",
+                **best_and_worst(test or images, detections, name, thumbnails),
+            )
+        )
+    return ReportContent(
+        title=title,
+        facts=_whole(images, windows, test, scores, corlocs, events),
+        summary=_summary(images, scores, corlocs),
+        classes=tuple(parts),
+        judged=scores is not None or bool(corlocs),
+        timing=_timing(events),
+        config=_config(config),
+        version=__version__,
+    )
+
+
+def _facts(
+    images: ImageSet, name: str, scores: Scores | None, corlocs: Mapping[str, CorLoc]
+) -> tuple[tuple[str, str], ...]:
+    facts = [
+        ("tagged with it", f"{len(images.positives(name))}"),
+        ("tagged without", f"{len(images.negatives(name))}"),
+    ]
+    facts += [(f"CorLoc, {method}", f"{found[name]:.2f}") for method, found in corlocs.items()]
+    if scores is not None and name in scores.classes:
+        facts.append((_metric(scores), f"{scores[name]:.2f}"))
+    return tuple(facts)
+
+
+def _metric(scores: Scores) -> str:
+    return {"voc07": "AP (VOC 2007)", "voc10": "AP (VOC 2010)", "coco": "AP (COCO)"}[scores.metric]
+
+
+def _gains(cover: Cover | None, name: str) -> str:
+    if cover is None or len(cover.gains) == 0:
+        return ""
+    reached = cover.F_S / max(cover.F_V, 1e-12)
+    said = f"Gain curve of {name}: {len(cover.selected)} windows reach {reached:.0%} of the value of all"
+    return gain_chart(cover.gains, cover.F_V, said)
+
+
+def _curve(scores: Scores | None, name: str) -> str:
+    if scores is None or name not in scores.classes:
+        return ""
+    at = scores.classes.index(name)
+    if scores.n_truth[at] == 0 or len(scores.curves[at].recall) == 0:
+        return ""
+    said = f"Precision against recall of {name}, AP {scores[name]:.2f}"
+    return recall_chart(scores.curves[at].recall, scores.curves[at].precision, said)
+
+
+def _whole(
+    images: ImageSet,
+    windows: Windows,
+    test: ImageSet | None,
+    scores: Scores | None,
+    corlocs: Mapping[str, CorLoc],
+    events: Sequence[Mapping[str, Any]],
+) -> tuple[tuple[str, str], ...]:
+    facts = [("images to learn from", f"{len(images):,}"), ("classes", f"{len(images.classes):,}")]
+    facts.append(("windows looked at", f"{len(windows.xyxy):,}"))
+    if test is not None:
+        facts.append(("images to detect in", f"{len(test):,}"))
+    facts += [(f"mean CorLoc, {method}", f"{found.mean:.2f}") for method, found in corlocs.items()]
+    if scores is not None:
+        facts.append((f"mean {_metric(scores)}", f"{scores.mean:.2f}"))
+    seconds = sum(float(e.get("seconds", 0)) for e in events if e.get("event") == "finished")
+    if seconds:
+        facts.append(("time", _duration(seconds)))
+    return tuple(facts)
+
+
+def _summary(images: ImageSet, scores: Scores | None, corlocs: Mapping[str, CorLoc]) -> Table:
+    said = (
+        {"with": 1, "without": -1, "unknown": 0} if (images.tags == 0).any() else {"with": 1, "without": -1}
+    )
+    head = ["class", *said, *(f"CorLoc, {method}" for method in corlocs)]
+    head += [_metric(scores), "objects", "detections"] if scores else []
+    rows = []
+    for c, name in enumerate(images.classes):
+        tags = images.tags[:, c]
+        row = [name, *(str(int((tags == value).sum())) for value in said.values())]
+        row += [f"{found[name]:.3f}" for found in corlocs.values()]
+        if scores and name in scores.classes:
+            at = scores.classes.index(name)
+            row += [f"{scores.ap[at]:.3f}", str(scores.n_truth[at]), str(scores.n_detections[at])]
+        rows.append(tuple(row))
+    mean = ["mean", *("" for _ in said), *(f"{found.mean:.3f}" for found in corlocs.values())]
+    mean += [f"{scores.mean:.3f}", "", ""] if scores else []
+    if corlocs or scores:
+        rows.append(tuple(mean))
+    return Table(
+        "Images tagged, and boxes found" if corlocs or scores else "Images tagged", tuple(head), tuple(rows)
+    )
+
+
+def _timing(events: Sequence[Mapping[str, Any]]) -> Table | None:
+    """Seconds and memory of each stage, in the order they first ended; a stage that was resumed adds up."""
+    seconds: dict[str, float] = {}
+    memory: dict[str, float] = {}
+    for event in events:
+        if event.get("event") == "finished" and "stage" in event:
+            stage = str(event["stage"])
+            seconds[stage] = seconds.get(stage, 0) + float(event.get("seconds", 0))
+            held = float(event.get("peak_mb", 0)) + float(event.get("workers_peak_mb", 0))
+            memory[stage] = max(memory.get(stage, 0), held)
+    if not seconds:
+        return None
+    whole = max(sum(seconds.values()), 1e-9)
+    rows = [
+        (stage, _duration(s), f"{s / whole:.0%}", f"{memory[stage]:,.0f} MB" if memory[stage] else "")
+        for stage, s in seconds.items()
+    ]
+    rows.append(("all", _duration(whole), "100%", f"{max(memory.values()):,.0f} MB"))
+    return Table("Time and memory", ("stage", "time", "share", "peak memory so far"), tuple(rows))
+
+
+def _config(config: Mapping[str, Any] | None) -> Table | None:
+    if not config:
+        return None
+    rows = tuple((name, "none" if value is None else str(value)) for name, value in config.items())
+    return Table("Settings", ("setting", "value"), rows)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"

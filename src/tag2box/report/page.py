@@ -1,0 +1,28 @@
+"""`ReportContent` as one HTML page: no script, no other file, no request."""
+
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from tag2box.report.content import ReportContent
+from tag2box.report.thumbnails import AFTER, BEFORE, FOUND
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["render_page"]
+
+
+def render_page(content: ReportContent) -> str:
+    """The page; every name in it is escaped, since tags and file names are anyone's text."""
+    colours = {"before": BEFORE, "after": AFTER, "found": FOUND}
+    return _template().render(report=content, colours=colours)
+
+
+@lru_cache(maxsize=1)
+def _template() -> "Template":
+    from jinja2 import Environment, StrictUndefined
+
+    text = files("tag2box.report").joinpath("page.html.j2").read_text(encoding="utf-8")
+    house = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return house.from_string(text)

@@ -1,0 +1,186 @@
+"""The pictures of one class: picks with their neighbours, vote maps, mined windows, best and worst finds."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.boxes import iou_matrix
+from tag2box.cover import Cover
+from tag2box.detections import Detections
+from tag2box.images import ImageSet
+from tag2box.matching import IGNORED, KINDS, TRUE, align, outcomes
+from tag2box.neighbors import Neighbors
+from tag2box.report.thumbnails import AFTER, BEFORE, FOUND, TRUTH, Picture, Thumbnails
+from tag2box.windows import Windows
+
+__all__ = ["Picture", "before_and_after", "best_and_worst", "picks_and_neighbours", "vote_maps"]
+
+Box = NDArray[np.float32]
+NEIGHBOURS = 5  # as in the paper's Figure 2
+
+
+def picks_and_neighbours(
+    images: ImageSet,
+    windows: Windows,
+    neighbors: Neighbors | None,
+    cover: Cover | None,
+    name: str,
+    thumbnails: Thumbnails,
+) -> tuple[tuple[Picture, ...], ...]:
+    """The first selected windows, each with its nearest in other positive images: the paper's Figure 2."""
+    if neighbors is None or neighbors.queries is None or cover is None:
+        return ()
+    positive = np.zeros(len(images), np.bool_)
+    positive[images.positives(name)] = True
+    place = {int(row): at for at, row in enumerate(neighbors.queries)}
+    rows = []
+    for number, row in enumerate(cover.selected[: thumbnails.rows], start=1):
+        if int(row) not in place:
+            continue
+        at = place[int(row)]
+        own = int(np.searchsorted(windows.offsets, row, side="right") - 1)
+        near = [
+            (int(image), int(window))
+            for image, window in zip(neighbors.image[at], neighbors.window[at], strict=True)
+            if positive[image] and image != own
+        ][:NEIGHBOURS]
+        pick = thumbnails.cut(images.paths[own], windows.xyxy[row], f"{name}: window {number} of the cover")
+        rows.append(
+            (
+                pick,
+                *(
+                    thumbnails.cut(images.paths[i], windows.xyxy[w], f"its neighbour {n} in another image")
+                    for n, (i, w) in enumerate(near, start=1)
+                ),
+            )
+        )
+    return tuple(rows)
+
+
+def vote_maps(
+    images: ImageSet,
+    windows: Windows,
+    degree: NDArray[np.float64] | None,
+    boxes: Mapping[int, Box],
+    name: str,
+    thumbnails: Thumbnails,
+) -> tuple[Picture, ...]:
+    """Photos under the map of their windows' votes, with the box that came of it."""
+    if degree is None:
+        return ()
+    shown = [i for i in images.positives(name).tolist() if windows.offsets[i] < windows.offsets[i + 1]]
+    pictures = []
+    for i in _spread(shown, max(thumbnails.photos // 2, 1)):
+        a, z = windows.offsets[i], windows.offsets[i + 1]
+        drawn = [(boxes[i], AFTER)] if i in boxes else []
+        alt = f"{images.ids[i]} under the map of votes for {name}"
+        pictures.append(thumbnails.heated(images.paths[i], windows.xyxy[a:z], degree[a:z], drawn, alt))
+    return tuple(pictures)
+
+
+def before_and_after(
+    images: ImageSet, before: Mapping[int, Box], after: Mapping[int, Box], name: str, thumbnails: Thumbnails
+) -> tuple[Picture, ...]:
+    """Photos with the window as mined and as refined: the paper's Figure 5. With truth, how near each is."""
+    pictures = []
+    for i in _spread(sorted(set(before) | set(after)), thumbnails.photos):
+        drawn = [(boxes[i], colour) for boxes, colour in ((before, BEFORE), (after, AFTER)) if i in boxes]
+        overlaps = [_overlap(images, i, name, boxes[i]) for boxes in (before, after) if i in boxes]
+        known = [overlap for overlap in overlaps if overlap is not None]
+        caption = f"IoU {' → '.join(f'{o:.2f}' for o in known)}" if known else ""
+        alt = f"{images.ids[i]} with the window of {name} before and after refinement"
+        pictures.append(
+            thumbnails.boxed(images.paths[i], drawn, alt, caption, known[-1] >= 0.5 if known else None)
+        )
+    return tuple(pictures)
+
+
+def best_and_worst(
+    images: ImageSet, detections: Detections | None, name: str, thumbnails: Thumbnails
+) -> dict[str, tuple[Picture, ...]]:
+    """The surest detections that are right and, one per image, the surest that are wrong; without truth, the
+    surest and the least sure of those that are best in an image tagged with the class."""
+    if detections is None or detections.classes is None or name not in detections.classes:
+        return {}
+    if images.truth is None:
+        return _without_truth(images, detections, name, thumbnails)
+    found, objects, classes = align(detections, images)
+    label = classes.index(name)
+    outcome = outcomes(found, objects)
+    order = np.argsort(-found.score, kind="stable")
+    mine = order[found.label[order] == label]
+
+    def shown(rows: NDArray[np.intp], good: bool) -> tuple[Picture, ...]:
+        pictures = []
+        for row in rows[: thumbnails.photos]:
+            i = int(found.image[row])
+            true = objects.xyxy[(objects.image == i) & (objects.label == label)]
+            drawn = [*((box, TRUTH) for box in true), (found.xyxy[row], FOUND)]
+            what = "right" if good else KINDS[int(outcome[row])]
+            pictures.append(
+                _find(images, i, drawn, f"{found.score[row]:.2f}, {what}", name, thumbnails, good)
+            )
+        return tuple(pictures)
+
+    right = mine[outcome[mine] == TRUE]
+    wrong = mine[(outcome[mine] != TRUE) & (outcome[mine] != IGNORED)]
+    one_each = np.sort(np.unique(found.image[wrong], return_index=True)[1])
+    return {"best": shown(right, good=True), "worst": shown(wrong[one_each], good=False)}
+
+
+def _without_truth(
+    images: ImageSet, detections: Detections, name: str, thumbnails: Thumbnails
+) -> dict[str, tuple[Picture, ...]]:
+    assert detections.classes is not None
+    mine = detections[detections.label == detections.classes.index(name)]
+    number = {image: i for i, image in enumerate(images.ids)}
+    place = (
+        mine.image if mine.ids is None else np.array([number.get(mine.ids[i], -1) for i in mine.image], int)
+    )
+    order = np.argsort(-mine.score, kind="stable")
+    order = order[place[order] >= 0]
+    first = order[
+        np.sort(np.unique(place[order], return_index=True)[1])
+    ]  # the best of each image, surest first
+
+    def shown(rows: Sequence[int]) -> tuple[Picture, ...]:
+        return tuple(
+            _find(images, int(place[r]), [(mine.xyxy[r], FOUND)], f"{mine.score[r]:.2f}", name, thumbnails)
+            for r in rows
+        )
+
+    column = images.classes.index(name) if name in images.classes else None
+    tagged = first if column is None else first[images.tags[place[first], column] != -1]
+    return {
+        "best": shown(first[: thumbnails.photos].tolist()),
+        "worst": shown(tagged[: -thumbnails.photos - 1 : -1].tolist()),
+    }
+
+
+def _find(
+    images: ImageSet,
+    image: int,
+    drawn: Sequence[tuple[Box, str]],
+    caption: str,
+    name: str,
+    thumbnails: Thumbnails,
+    good: bool | None = None,
+) -> Picture:
+    alt = f"{images.ids[image]} with a detection of {name}"
+    return thumbnails.boxed(images.paths[image], drawn, alt, caption, good)
+
+
+def _overlap(images: ImageSet, image: int, name: str, box: Box) -> float | None:
+    """IoU with the nearest true object of the class; None without truth."""
+    if images.truth is None:
+        return None
+    mine = (images.truth.image == image) & (images.truth.label == images.classes.index(name))
+    return float(iou_matrix(np.asarray(box)[None], images.truth.xyxy[mine]).max(initial=0))
+
+
+def _spread(items: Sequence[int], n: int) -> list[int]:
+    """At most n of the items, from the first to the last in even steps: not the n prettiest."""
+    if len(items) <= n:
+        return list(items)
+    return [items[round(at)] for at in np.linspace(0, len(items) - 1, n)]
