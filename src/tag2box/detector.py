@@ -22,6 +22,7 @@ from tag2box.detections import Detections, detect_windows
 from tag2box.errors import InputError
 from tag2box.features import FeaturesConfig, window_features
 from tag2box.initial import Weights, score_windows
+from tag2box.prior import log_size
 from tag2box.projection import Projection
 from tag2box.runtime.files import write_whole
 from tag2box.windows import WindowsConfig, search_windows
@@ -52,8 +53,8 @@ class DetectConfig:
 class Detector:
     """W: (n_classes, d) and b: (n_classes,), with how windows are found and described.
 
-    network: the sha256 of the network's file. calibration: (n_classes, 2) or None, a score s of class c is
-    1 / (1 + exp(-(a s + b))) as a confidence. trace: per class the rounds of training.
+    network: the sha256 of the network's file. size_prior: λ of `prior`. calibration: (n_classes, 2) or None,
+    a score s of class c is 1 / (1 + exp(-(a s + b))) as a confidence. trace: the rounds of training.
     """
 
     classes: tuple[str, ...]
@@ -63,6 +64,7 @@ class Detector:
     network: str
     W: NDArray[np.float64]
     b: NDArray[np.float64]
+    size_prior: float = 0.0
     detect_config: DetectConfig = DetectConfig()
     calibration: NDArray[np.float64] | None = None
     trace: tuple[Any, ...] = ()
@@ -89,7 +91,7 @@ class Detector:
         boxes = search_windows(source, self.windows)
         X = window_features(source, boxes, self.projection, self.features, streams=streams)
         found = detect_windows(
-            self.scores(X),
+            self.scores(X, boxes),
             boxes,
             iou=self.detect_config.iou,
             min_score=self.detect_config.min_score,
@@ -97,9 +99,10 @@ class Detector:
         )
         return found[_first(found.label, self.detect_config.most)]
 
-    def scores(self, X: NDArray[np.floating]) -> NDArray[np.float32]:
-        """Scores of windows with features `X` (n, d), for every class: (n, n_classes)."""
-        return score_windows(X, Weights(self.W, self.b))
+    def scores(self, X: NDArray[np.floating], xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Scores of one image's windows, the image itself first, for every class: (n, n_classes)."""
+        prior = np.float32(self.size_prior) * log_size(xyxy, [0, len(xyxy)])
+        return score_windows(X, Weights(self.W, self.b)) + prior[:, None]
 
     def confidence(self, detections: Detections) -> Detections:
         """The detections with their scores as confidences in [0, 1], where the detector is calibrated."""
@@ -118,6 +121,7 @@ class Detector:
             "norm": self.projection.norm,
             "length": self.projection.length,
             "network": self.network,
+            "size_prior": self.size_prior,
             "detect": {k: v for k, v in asdict(self.detect_config).items() if np.isfinite(v)},
             "trace": self.trace,
         }
@@ -154,6 +158,7 @@ class Detector:
                 network=header["network"],
                 W=arrays["W"],
                 b=arrays["b"],
+                size_prior=header["size_prior"],
                 detect_config=_settings(DetectConfig, header["detect"]),
                 calibration=arrays.get("calibration"),
                 trace=tuple(header["trace"]),

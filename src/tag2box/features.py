@@ -63,8 +63,9 @@ class FeaturesConfig:
     precision: str = "auto"
     # "auto" is a GPU where OpenVINO offers one, else the CPU.
     device: str = "auto"
-    # PCA: None keeps the raw vectors. Whitening 0 is plain PCA, 0.5 whitens fully.
-    dimensions: int | None = 128
+    # PCA: None keeps the raw vectors. Whitening 0 is plain PCA, 0.5 whitens fully. Neighbours want no more
+    # than the first 128, but with those alone an SVM on true boxes has 7 points of AP less than with 512.
+    dimensions: int | None = 512
     whitening: float = 0.25
     # "l2": every vector has the length 20; "mean": the mean length is 20 (R-CNN, which the SVM's C assumes).
     norm: str = "l2"

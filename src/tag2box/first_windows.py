@@ -25,6 +25,7 @@ from tag2box.windows import Windows
 
 __all__ = ["CoverConfig", "Degrees", "count_neighbors", "find_covers", "known_tags"]
 
+BLOCK = 8192  # rows at a time
 UNKNOWN = {"ignore": 0, "positive": 1, "negative": -1}
 
 
@@ -34,6 +35,8 @@ class CoverConfig:
 
     # "cover" is the paper's; "negative_mining" its rival (Siva et al. 2012).
     initialiser: str = "cover"
+    # Of the features' dimensions the first so many are compared: more did not help, and cost time.
+    dimensions: int = 128
     # Nearest images looked at, as a share of the positive ones: the release's half.
     k: float = 0.5
     # Boxes that count in an image, what they count for, and how much of all must be covered.
@@ -64,8 +67,9 @@ class CoverConfig:
         for name in ("k", "alpha", "seeds"):
             if not 0 < getattr(self, name) <= 1:
                 raise InputError(f"{name} must lie above 0 and up to 1, but it is {getattr(self, name)}")
-        if self.t < 1:
-            raise InputError(f"t must be at least 1, but it is {self.t}")
+        for name in ("t", "dimensions"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, but it is {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -107,10 +111,25 @@ def count_neighbors(
     depth = [_depth(column, config) for column in positive.T]
     if len(queries) == 0:
         return out
-    X, offsets = features.X, features.offsets
+    X, offsets = _compared(features, config), features.offsets
     for part in neighbor_blocks(X, offsets, queries, max(depth), workers=workers, progress=progress):
         for c, k in enumerate(depth):
             _count(part, positive[:, c], tags[:, c] == -1, k, out.above[:, c], out.far[:, c])
+    return out
+
+
+def _compared(features: Features, config: CoverConfig) -> NDArray[np.floating]:
+    """What neighbours are found by: the first dimensions of X, every row as long as it was. In memory."""
+    X, d = features.X, config.dimensions
+    if d >= X.shape[1]:
+        return X
+    out = np.empty((len(X), d), X.dtype)
+    for a in range(0, len(X), BLOCK):
+        block = X[a : a + BLOCK].astype(np.float32)
+        short = np.linalg.norm(block[:, :d], axis=1, keepdims=True)
+        out[a : a + BLOCK] = block[:, :d] * (
+            np.linalg.norm(block, axis=1, keepdims=True) / np.where(short > 0, short, 1)
+        )
     return out
 
 
@@ -153,6 +172,7 @@ def find_covers(
     Memory: the table of a class's seeds, 12 k bytes each.
     """
     tags = known_tags(tags, config.unknown)
+    features = Features(_compared(features, config), features.offsets)
     covers = []
     progress("cover", 0, tags.shape[1])
     for c in range(tags.shape[1]):

@@ -107,7 +107,12 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
     )
 
     # 6. Refinement: a latent SVM with a smoothed maximum, from there.
-    refined = run.result("refine", lambda: refine(features, tags, initial, config.refine, progress=progress))
+    refined = run.result(
+        "refine",
+        lambda: refine(
+            windows, features, tags, covers, initial, config.initial, config.refine, progress=progress
+        ),
+    )
 
     return Detector(
         classes=images.classes,
@@ -117,6 +122,7 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
         network=network_hash(config.features.network),
         W=refined.W,
         b=refined.b,
+        size_prior=config.refine.size_prior,
         detect_config=config.detect,
         trace=refined.trace,
     )

@@ -9,6 +9,9 @@ then scores all windows (one pass over the features serves every class) and take
 change the answer: for f_μ, one above the threshold of its image's projection (the certificate), and
 for the maximum, one better than the best held. When none is left outside, the answer is that of all windows.
 
+Before that, positive images are relabelled by `relabelling`, and each keeps to the windows near its label:
+left free, both latent SVMs drift to parts of objects (`folds=1` leaves them free, as in the paper).
+
 In a class's trace a round has the objective over all windows, how many were held, and how many came in.
 """
 
@@ -21,16 +24,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.affine import Affine
+from tag2box.boxes import iou_matrix
 from tag2box.convex import ConvexHalf
+from tag2box.cover import Cover
 from tag2box.errors import InputError
 from tag2box.features import Features
-from tag2box.initial import Weights, score_windows
+from tag2box.initial import InitialConfig, Weights, first_positives, score_windows, train_svm
 from tag2box.losses import LOSSES
 from tag2box.objective import BagObjective, BagProblem, lbfgs
+from tag2box.prior import log_size
+from tag2box.relabelling import best_windows, relabel
 from tag2box.runtime.progress import Progress, silent
 from tag2box.smoothing import segment_max, segment_smoothed_max
+from tag2box.windows import Windows
 
-__all__ = ["RefineConfig", "Refined", "best_windows", "refine"]
+__all__ = ["RefineConfig", "Refined", "refine"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -51,6 +59,12 @@ class RefineConfig:
     positive_weight: float = 2.0
     # Smoothing, in units of the score.
     mu: float = 0.01
+    # Multi-fold relabelling before it: folds (1 for none), rounds, and how near to its label a window is.
+    folds: int = 4
+    relabel: int = 3
+    near: float = 0.6
+    # λ of the prior on size: what log(side / image's side) counts for in a score. 0 is the paper's.
+    size_prior: float = 0.25
     # Windows held per image at first, passes over all windows at most, and when to stop.
     top: int = 15
     rounds: int = 10
@@ -59,7 +73,18 @@ class RefineConfig:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise InputError(f"method must be one of {', '.join(METHODS)}, but it is {self.method!r}")
-        for name in ("C", "bias", "positive_weight", "mu", "top", "rounds", "tol"):
+        for name in (
+            "C",
+            "bias",
+            "positive_weight",
+            "mu",
+            "folds",
+            "relabel",
+            "near",
+            "top",
+            "rounds",
+            "tol",
+        ):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above 0, but it is {getattr(self, name)}")
 
@@ -72,65 +97,83 @@ class Refined(Weights):
 
 
 def refine(
+    windows: Windows,
     features: Features,
     tags: NDArray[np.int8],
+    covers: Sequence[Cover],
     initial: Weights,
+    svm: InitialConfig,
     config: RefineConfig,
     *,
     progress: Progress = silent,
 ) -> Refined:
-    """The refined detector of every class, from `initial`.
+    """The refined detector of every class, from `initial` and the covers that it was trained on by `svm`.
 
-    At most `config.rounds` passes over the features, and two more. Memory: 4 bytes a window and class for the
-    scores, and the windows held of one class at a time, 4 d bytes each.
+    At most `config.rounds` passes over the features and two more, and those of `relabel`. Memory: 4 bytes a
+    window and class for the scores, and the windows held of one class at a time, 4 d bytes each.
     """
-    scores = score_windows(features.X, initial)
-    if config.method == "none":
-        return Refined(initial.W, initial.b, initial.trace, best_windows(features, tags, scores))
-    classes = [_Class(features, tags[:, c], initial, c, config) for c in range(tags.shape[1])]
-    progress("refinement", 0, config.rounds)
-    for round_ in range(config.rounds + 1):
+    prior = np.float32(config.size_prior) * log_size(windows.xyxy, windows.offsets)
+    labels: Sequence[Rows | None] = [None] * tags.shape[1]
+    if config.method != "none" and config.folds > 1:
+        found = [first_positives(cover, windows) for cover in covers]
+        how = {"folds": config.folds, "rounds": config.relabel}
+        labels = relabel(windows, features, tags, found, prior, svm, **how, progress=progress)
+        initial = train_svm(windows, features, tags == -1, labels, svm, progress=progress)
+    weights = initial
+    if config.method != "none":
+        classes = [
+            _Class(windows, features, tags[:, c], labels[c], initial, c, config) for c in range(tags.shape[1])
+        ]
+        weights = _descend(features, classes, score_windows(features.X, initial), progress)
+    scores = score_windows(features.X, weights) + prior[:, None]
+    return Refined(weights.W, weights.b, weights.trace, best_windows(windows.offsets, tags, scores))
+
+
+def _descend(
+    features: Features, classes: "Sequence[_Class]", scores: NDArray[np.float32], progress: Progress
+) -> Weights:
+    """Rounds of solving and looking, until every class is done."""
+    rounds = classes[0].config.rounds
+    progress("refinement", 0, rounds)
+    for round_ in range(rounds + 1):
         for c, one in enumerate(classes):
             one.look(scores[:, c])
-        if round_ == config.rounds or all(one.done for one in classes):
+        if round_ == rounds or all(one.done for one in classes):
             break
         for one in classes:
             one.solve()
-        progress("refinement", round_ + 1, config.rounds)
+        progress("refinement", round_ + 1, rounds)
         scores = score_windows(features.X, _weights(classes))
-    progress("refinement", config.rounds, config.rounds)
+    progress("refinement", rounds, rounds)
     for one in classes:
         one.theta = one.best_theta
-    weights = _weights(classes)
-    found = best_windows(features, tags, score_windows(features.X, weights))
-    return Refined(weights.W, weights.b, weights.trace, found)
-
-
-def best_windows(features: Features, tags: NDArray[np.int8], scores: NDArray[np.float32]) -> tuple[Rows, ...]:
-    """The best-scored window of each positive image, in their order: rows of X, one array per class."""
-    out = []
-    for c in range(tags.shape[1]):
-        images = np.flatnonzero((tags[:, c] == 1) & (np.diff(features.offsets) > 0))
-        spans = zip(features.offsets[images], features.offsets[images + 1], strict=True)
-        out.append(np.array([a + scores[a:z, c].argmax() for a, z in spans], dtype=np.int64))
-    return tuple(out)
+    return _weights(classes)
 
 
 class _Class:
     """The latent SVM of one class: its bags, the windows it holds, and θ = (w, v) with the intercept βv."""
 
     def __init__(
-        self, features: Features, tags: NDArray[np.int8], initial: Weights, c: int, config: RefineConfig
+        self,
+        windows: Windows,
+        features: Features,
+        tags: NDArray[np.int8],
+        labels: Rows | None,
+        initial: Weights,
+        c: int,
+        config: RefineConfig,
     ) -> None:
-        sizes = np.diff(features.offsets)
-        bags = np.flatnonzero((tags != 0) & (sizes > 0))
+        bags = np.flatnonzero((tags != 0) & (np.diff(windows.offsets) > 0))
+        rows = [np.arange(windows.offsets[i], windows.offsets[i + 1]) for i in bags]
+        if labels is not None:
+            for at, label in zip(np.flatnonzero(tags[bags] == 1), labels, strict=True):
+                overlap = iou_matrix(windows.xyxy[rows[at]], windows.xyxy[[label]])[:, 0]
+                rows[at] = rows[at][overlap >= config.near]
         self.X, self.config = features.X, config
         self.y = tags[bags].astype(np.float64)
         self.cost = np.where(self.y > 0, config.C * config.positive_weight, config.C)
-        self.offsets = np.append(0, np.cumsum(sizes[bags]))  # of the bags' windows among themselves
-        self.rows = np.repeat(features.offsets[bags] - self.offsets[:-1], sizes[bags]) + np.arange(
-            self.offsets[-1]
-        )
+        self.offsets = np.cumsum([0, *map(len, rows)])  # of the bags' windows among themselves
+        self.rows = np.concatenate([np.empty(0, np.int64), *rows])
         self.held = np.zeros(len(self.rows), np.bool_)
         self.theta = np.append(initial.W[c], initial.b[c] / config.bias)
         self.best_theta, self.best_value = self.theta, np.inf
