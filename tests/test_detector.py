@@ -1,0 +1,133 @@
+"""`Detector`: the same detections wherever its file goes, and nothing else is let in."""
+
+import json
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_sample_image
+
+from tag2box.boxes import iou_matrix
+from tag2box.detector import DetectConfig, Detector, network_hash
+from tag2box.errors import InputError
+from tag2box.features import FeaturesConfig
+from tag2box.initial import Weights, score_windows
+from tag2box.projection import Projection
+from tag2box.windows import WindowsConfig, search_windows
+
+FEATURES = FeaturesConfig(levels=(256, 128), grid=1, dimensions=16)
+CLASSES = ("first", "second thing", "drittes ü")
+
+
+@pytest.fixture(scope="module")
+def photo():
+    return load_sample_image("china.jpg")
+
+
+@pytest.fixture(scope="module")
+def detector():
+    rng = np.random.default_rng(0)
+    return Detector(
+        classes=CLASSES,
+        windows=WindowsConfig(mode="single", max_windows=40),
+        features=FEATURES,
+        projection=Projection(
+            np.zeros(320, np.float32), rng.normal(size=(320, 16)).astype(np.float32), "l2", 20.0
+        ),
+        network=network_hash(FEATURES.network),
+        W=rng.normal(size=(3, 16)),
+        b=rng.normal(size=3),
+        size_prior=0.25,
+        detect_config=DetectConfig(most=5),
+        calibration=np.array([[2.0, -1.0], [1.0, 0.0], [0.5, 3.0]]),
+        trace=([{"objective": 1.0}],),
+    )
+
+
+def test_detections_obey_the_settings(detector, photo):
+    found = detector.detect(photo)
+    assert found.classes == CLASSES
+    boxes = search_windows(photo, detector.windows)
+    for c in range(3):
+        mine = found[found.label == c]
+        assert 1 <= len(mine) <= 5
+        assert (np.diff(mine.score) <= 0).all()
+        overlap = iou_matrix(mine.xyxy, mine.xyxy)
+        assert (overlap[~np.eye(len(mine), dtype=bool)] <= 0.3).all()
+        assert (mine.xyxy[:, None] == boxes[None]).all(axis=2).any(axis=1).all()
+
+
+def test_scores_are_the_product_and_the_prior(detector):
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4, 16)).astype(np.float16)
+    xyxy = np.array([[0, 0, 80, 80], [0, 0, 40, 40], [0, 0, 80, 20], [4, 4, 8, 8]], np.float32)
+    prior = 0.25 * np.log([1, 0.5, 0.5, 0.05])
+    expected = X.astype(np.float64) @ detector.W.T + detector.b + prior[:, None]
+    np.testing.assert_allclose(detector.scores(X, xyxy), expected, rtol=1e-4)
+
+
+def test_scoring_block_by_block_is_scoring_all(monkeypatch):
+    rng = np.random.default_rng(2)
+    X, weights = rng.normal(size=(100, 8)).astype(np.float32), Weights(rng.normal(size=(3, 8)), np.ones(3))
+    whole = score_windows(X, weights)
+    monkeypatch.setattr("tag2box.initial.BLOCK", 7)
+    np.testing.assert_allclose(score_windows(X, weights), whole, rtol=1e-5)
+
+
+def test_a_saved_detector_finds_the_same_in_a_new_process(detector, photo, tmp_path):
+    detector.save(tmp_path / "d.npz")
+    np.save(tmp_path / "photo.npy", photo)
+    code = (
+        "import numpy as np, sys; from tag2box.detector import Detector\n"
+        "found = Detector.load('d.npz').detect(np.load('photo.npy')); found.save('found.npz')"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    expected = detector.detect(photo)
+    expected.save(tmp_path / "expected.npz")
+    assert (tmp_path / "found.npz").read_bytes() == (tmp_path / "expected.npz").read_bytes()
+
+
+def test_everything_comes_back(detector, tmp_path):
+    detector.save(tmp_path / "d.npz")
+    again = Detector.load(tmp_path / "d.npz")
+    for name in ("classes", "windows", "features", "network", "size_prior", "detect_config"):
+        assert getattr(again, name) == getattr(detector, name)
+    for name in ("W", "b", "calibration"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(detector, name))
+    assert json.dumps(again.trace) == json.dumps(detector.trace)
+
+
+def test_confidence_rises_with_the_score_and_stays_within_0_and_1(detector, photo):
+    found = detector.detect(photo)
+    sure = detector.confidence(found)
+    assert ((sure.score >= 0) & (sure.score <= 1)).all()
+    for c in range(3):
+        assert (np.diff(sure.score[found.label == c]) <= 0).all()
+    with pytest.raises(InputError, match="not calibrated"):
+        replace(detector, calibration=None).confidence(found)
+
+
+def test_another_network_is_refused(detector, photo):
+    with pytest.raises(InputError, match="not the one that this detector was trained with"):
+        replace(detector, network="0" * 64).detect(photo)
+
+
+def test_what_is_no_detector_is_refused(detector, tmp_path):
+    path = tmp_path / "d.npz"
+    with pytest.raises(InputError, match="is not a file"):
+        Detector.load(path)
+    path.write_bytes(pickle.dumps({"W": 1}))
+    with pytest.raises(InputError, match="does not hold a detector"):
+        Detector.load(path)
+    np.savez(path, header=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(InputError, match="does not hold a detector"):
+        Detector.load(path)
+    detector.save(path)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(InputError, match="does not hold a detector"):
+        Detector.load(path)
+    with pytest.raises(InputError, match=r"W must be \(n_classes, d\)"):
+        replace(detector, W=detector.W[:, :3])
