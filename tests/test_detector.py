@@ -11,6 +11,7 @@ import pytest
 from sklearn.datasets import load_sample_image
 
 from tag2box.boxes import iou_matrix
+from tag2box.calibration import calibrate
 from tag2box.detector import DetectConfig, Detector, network_hash
 from tag2box.errors import InputError
 from tag2box.features import FeaturesConfig
@@ -101,13 +102,30 @@ def test_everything_comes_back(detector, tmp_path):
 
 
 def test_confidence_rises_with_the_score_and_stays_within_0_and_1(detector, photo):
-    found = detector.detect(photo)
+    found = replace(detector, detect_config=DetectConfig(confidence=False)).detect(photo)
     sure = detector.confidence(found)
+    assert (found.score > 1).any()
     assert ((sure.score >= 0) & (sure.score <= 1)).all()
     for c in range(3):
         assert (np.diff(sure.score[found.label == c]) <= 0).all()
-    with pytest.raises(InputError, match="not calibrated"):
-        replace(detector, calibration=None).confidence(found)
+
+
+def test_calibration_is_the_logistic_curve_of_the_best_scores():
+    rng = np.random.default_rng(0)
+    tags = np.sign(rng.normal(size=(4000, 3))).astype(np.int8)
+    best = rng.logistic(size=(4000, 3)) + 2.0
+    tags[:, 0] = np.where(rng.random(4000) < 1 / (1 + np.exp(-(1.5 * best[:, 0] - 2))), 1, -1)
+    tags[:, 1] = -1  # nothing to learn from
+    curves = calibrate(best, tags)
+    np.testing.assert_allclose(curves[0], [1.5, -2], atol=0.2)
+    np.testing.assert_allclose(curves[1], [1, 0])
+    assert curves[2, 0] > 0
+
+
+def test_a_confidence_can_be_asked_for_at_least(detector, photo):
+    found = replace(detector, detect_config=DetectConfig(min_score=0.5)).detect(photo)
+    whole = replace(detector, detect_config=DetectConfig()).detect(photo)
+    assert 0 < len(found) == (whole.score >= 0.5).sum() < len(whole)
 
 
 def test_another_network_is_refused(detector, photo):

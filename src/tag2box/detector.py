@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.backbone import load_network
+from tag2box.calibration import confidence
 from tag2box.decoding import Source
 from tag2box.detections import Detections, detect_windows
 from tag2box.errors import InputError
@@ -38,8 +39,11 @@ class DetectConfig:
 
     # A window that overlaps a better one of its class by more goes.
     iou: float = 0.3
-    # Detections kept per image and class, best first, and the least score of one.
+    # Detections kept per image and class, best first.
     most: int = 100
+    # Scores as confidences in [0, 1], which annotation tools expect; false for the SVM's margins.
+    confidence: bool = True
+    # The least score of a detection.
     min_score: float = -np.inf
 
     def __post_init__(self) -> None:
@@ -53,8 +57,8 @@ class DetectConfig:
 class Detector:
     """W: (n_classes, d) and b: (n_classes,), with how windows are found and described.
 
-    network: the sha256 of the network's file. size_prior: λ of `prior`. calibration: (n_classes, 2) or None,
-    a score s of class c is 1 / (1 + exp(-(a s + b))) as a confidence. trace: the rounds of training.
+    network: the sha256 of the network's file. calibration: (n_classes, 2), see there. size_prior: λ of
+    `prior`. trace: per class the rounds of training.
     """
 
     classes: tuple[str, ...]
@@ -64,17 +68,17 @@ class Detector:
     network: str
     W: NDArray[np.float64]
     b: NDArray[np.float64]
+    calibration: NDArray[np.float64]
     size_prior: float = 0.0
     detect_config: DetectConfig = DetectConfig()
-    calibration: NDArray[np.float64] | None = None
     trace: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         n, d = len(self.classes), self.projection.A.shape[1]
-        if self.W.shape != (n, d) or self.b.shape != (n,):
+        if self.W.shape != (n, d) or self.b.shape != (n,) or self.calibration.shape != (n, 2):
             raise InputError(
-                f"W must be (n_classes, d) and b (n_classes,): ({n}, {d}) and ({n},), "
-                f"but they are {self.W.shape} and {self.b.shape}"
+                f"W must be (n_classes, d), b (n_classes,), calibration (n_classes, 2): ({n}, {d}), ({n},) and "
+                f"({n}, 2), but they are {self.W.shape}, {self.b.shape} and {self.calibration.shape}"
             )
 
     def check_network(self) -> None:
@@ -90,14 +94,12 @@ class Detector:
         self.check_network()
         boxes = search_windows(source, self.windows)
         X = window_features(source, boxes, self.projection, self.features, streams=streams)
-        found = detect_windows(
-            self.scores(X, boxes),
-            boxes,
-            iou=self.detect_config.iou,
-            min_score=self.detect_config.min_score,
-            classes=self.classes,
-        )
-        return found[_first(found.label, self.detect_config.most)]
+        how = self.detect_config
+        found = detect_windows(self.scores(X, boxes), boxes, iou=how.iou, classes=self.classes)
+        found = found[_first(found.label, how.most)]
+        if how.confidence:
+            found = self.confidence(found)
+        return found[found.score >= how.min_score]
 
     def scores(self, X: NDArray[np.floating], xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
         """Scores of one image's windows, the image itself first, for every class: (n, n_classes)."""
@@ -105,11 +107,9 @@ class Detector:
         return score_windows(X, Weights(self.W, self.b)) + prior[:, None]
 
     def confidence(self, detections: Detections) -> Detections:
-        """The detections with their scores as confidences in [0, 1], where the detector is calibrated."""
-        if self.calibration is None:
-            raise InputError("this detector is not calibrated: train it again with this version")
-        a, b = self.calibration[detections.label].T
-        return replace(detections, score=1 / (1 + np.exp(-np.clip(a * detections.score + b, -500, 500))))
+        """The detections with their scores as confidences in [0, 1]."""
+        sure = confidence(detections.score, detections.label, self.calibration)
+        return replace(detections, score=sure)
 
     def save(self, path: str | Path) -> None:
         """Write the detector to `path`, an .npz file of arrays and one JSON header."""
@@ -128,11 +128,10 @@ class Detector:
         arrays: dict[str, Any] = {
             "W": self.W,
             "b": self.b,
+            "calibration": self.calibration,
             "mean": self.projection.mean,
             "A": self.projection.A,
         }
-        if self.calibration is not None:
-            arrays["calibration"] = self.calibration
         buffer = BytesIO()
         np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
         write_whole(Path(path), buffer.getvalue())
@@ -160,7 +159,7 @@ class Detector:
                 b=arrays["b"],
                 size_prior=header["size_prior"],
                 detect_config=_settings(DetectConfig, header["detect"]),
-                calibration=arrays.get("calibration"),
+                calibration=arrays["calibration"],
                 trace=tuple(header["trace"]),
             )
         except (KeyError, TypeError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as wrong:

@@ -122,6 +122,7 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
         network=network_hash(config.features.network),
         W=refined.W,
         b=refined.b,
+        calibration=refined.calibration,
         size_prior=config.refine.size_prior,
         detect_config=config.detect,
         trace=refined.trace,

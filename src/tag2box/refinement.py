@@ -16,7 +16,7 @@ In a class's trace a round has the objective over all windows, how many were hel
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from tag2box.affine import Affine
 from tag2box.boxes import iou_matrix
+from tag2box.calibration import calibrate
 from tag2box.convex import ConvexHalf
 from tag2box.cover import Cover
 from tag2box.errors import InputError
@@ -91,9 +92,13 @@ class RefineConfig:
 
 @dataclass(frozen=True)
 class Refined(Weights):
-    """`Weights`, and the window of each positive image that its class found there: rows of X, per class."""
+    """`Weights`, and what they say of the images learned from.
+
+    mined: per class the window found in each positive image, rows of X; calibration: see there.
+    """
 
     mined: tuple[Rows, ...] = ()
+    calibration: Floats = field(default_factory=lambda: np.empty((0, 2)))
 
 
 def refine(
@@ -126,7 +131,15 @@ def refine(
         ]
         weights = _descend(features, classes, score_windows(features.X, initial), progress)
     scores = score_windows(features.X, weights) + prior[:, None]
-    return Refined(weights.W, weights.b, weights.trace, best_windows(windows.offsets, tags, scores))
+    mined = best_windows(windows.offsets, tags, scores)
+    curves = calibrate(_best_of_image(windows, scores), tags)
+    return Refined(weights.W, weights.b, weights.trace, mined, curves)
+
+
+def _best_of_image(windows: Windows, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(n_images, n_classes); -inf where an image has no windows."""
+    spans = pairwise(windows.offsets)
+    return np.stack([scores[a:z].max(axis=0, initial=-np.inf) for a, z in spans])
 
 
 def _descend(
