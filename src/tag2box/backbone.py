@@ -58,12 +58,12 @@ def load_network(name: str | Path) -> Network:
     return _described(path, path.with_suffix(".toml"))
 
 
-# Where to cut (the last map of stride 8) and what to pool (before the 1x1 convolution to 1280 channels), both
+# Where to cut (the middle of stride 16) and what to pool (before the 1x1 convolution to 1280 channels), both
 # by the table in docs/features.md.
 _MAPS = {
-    "efficientnet-lite0": ("block4", "block15"),
-    "efficientnet-lite1": ("block6", "block20"),
-    "efficientnet-lite2": ("block6", "block20"),
+    "efficientnet-lite0": ("block10", "block15"),
+    "efficientnet-lite1": ("block14", "block20"),
+    "efficientnet-lite2": ("block14", "block20"),
 }
 
 

@@ -19,7 +19,7 @@ LEAST_SLOPE = 1e-3
 def calibrate(best: NDArray[np.floating], tags: NDArray[np.int8]) -> Floats:
     """Slope and offset of each class's curve, (n_classes, 2), from its best score in every image.
 
-    best, tags: (n_images, n_classes). Without positive or negative images a class gets the plain curve, (1, 0).
+    best, tags: (n_images, n_classes). Without positive or negative images a class gets the plain curve.
     """
     from sklearn.linear_model import LogisticRegression
 

@@ -77,7 +77,7 @@ class Detector:
         n, d = len(self.classes), self.projection.A.shape[1]
         if self.W.shape != (n, d) or self.b.shape != (n,) or self.calibration.shape != (n, 2):
             raise InputError(
-                f"W must be (n_classes, d), b (n_classes,), calibration (n_classes, 2): ({n}, {d}), ({n},) and "
+                f"W must be (n_classes, d), b (n_classes,), calibration (n_classes, 2): ({n}, {d}), ({n},), "
                 f"({n}, 2), but they are {self.W.shape}, {self.b.shape} and {self.calibration.shape}"
             )
 
@@ -157,9 +157,9 @@ class Detector:
                 network=header["network"],
                 W=arrays["W"],
                 b=arrays["b"],
-                size_prior=header["size_prior"],
                 detect_config=_settings(DetectConfig, header["detect"]),
                 calibration=arrays["calibration"],
+                size_prior=header["size_prior"],
                 trace=tuple(header["trace"]),
             )
         except (KeyError, TypeError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as wrong:
