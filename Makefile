@@ -9,7 +9,7 @@ help:            ## show this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 demo: .venv/run  ## see what tag2box does
-	$(BIN)/python examples/mil.py
+	$(BIN)/tag2box demo
 
 test: .venv/dev lint  ## environment, lint, types, tests
 	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term:skip-covered
@@ -47,7 +47,7 @@ format: .venv/dev  ## rewrite the code in house style
 	@touch $@
 
 # run ⊂ dev ⊂ bench: each file is resolved under the constraints of the one before.
-COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+COMPILE := uv pip compile pyproject.toml --extra demo --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --custom-compile-command "make lock"
 lock:            ## resolve the pinned requirements anew (needs uv)
 	$(COMPILE) --group build -o requirements/run.txt

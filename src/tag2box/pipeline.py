@@ -152,7 +152,7 @@ def stage_keys(images: ImageSet, config: Config, run: Run) -> dict[str, str]:
     stage("windows", config.windows, "photos")
     stage("projection", replace(config.features, network="", dtype="float32"), "windows", "network")
     stage("features", config.features.dtype, "projection")
-    stage("degrees", [config.cover.k, config.cover.unknown], "features", "tags")
+    stage("degrees", [config.cover.k, config.cover.unknown, config.cover.dimensions], "features", "tags")
     stage("cover", config.cover, "degrees")
     stage("initial", config.initial, "cover")
     stage("refine", config.refine, "initial")

@@ -58,3 +58,76 @@ def table1(
     else:
         Console().print(show.as_rich(table))
         typer.echo(f"Written: {out / 'table1.md'}, {out / 'table1.json'}")
+
+
+Data = Annotated[Path, typer.Option(help="VOC 2007 in the devkit's layout, with its Annotations.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0 to N-1 of the first negatives and the folds.")]
+Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings instead of ours.")]
+
+
+@reproduce.command("table2")
+def table2(
+    data: Data,
+    seeds: Seeds = 1,
+    paper: Paper = False,
+    out: Annotated[Path, typer.Option(help="Where results go, and are found again.")] = Path("runs/table2"),
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Detection on six classes of VOC 2007, from tags: four ways, beside the paper's figures.
+
+    Writes table2.md and table2.json to OUT; a run that was stopped goes on where it stopped.
+
+    Example: tag2box reproduce table2 --data VOC2007 --seeds 3
+    """
+    from tag2box.reproduce.voc_tables import SIX
+
+    _voc_table("table2", data, SIX, out, seeds=seeds, paper=paper, workers=workers, as_json=as_json)
+
+
+@reproduce.command("table3")
+def table3(
+    data: Data,
+    seeds: Seeds = 1,
+    paper: Paper = False,
+    out: Annotated[Path, typer.Option(help="Where results go, and are found again.")] = Path("runs/table3"),
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Detection on all 20 classes of VOC 2007, from tags, beside the paper's figures.
+
+    Writes table3.md and table3.json to OUT; a run that was stopped goes on where it stopped.
+
+    Example: tag2box reproduce table3 --data VOC2007
+    """
+    from tag2box.reproduce.voc_tables import CLASSES
+
+    _voc_table("table3", data, CLASSES, out, seeds=seeds, paper=paper, workers=workers, as_json=as_json)
+
+
+def _voc_table(
+    name: str,
+    data: Path,
+    classes: tuple[str, ...],
+    out: Path,
+    *,
+    seeds: int,
+    paper: bool,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    from tag2box.reproduce.show_voc import as_dict, as_markdown
+    from tag2box.reproduce.voc_tables import run_voc_table
+    from tag2box.runtime.files import write_whole
+    from tag2box.runtime.progress import progress_bars
+
+    with progress_bars() as progress:
+        cells = run_voc_table(
+            data, classes, out, seeds=seeds, paper=paper, workers=workers, progress=progress
+        )
+    table = as_dict(cells, classes, paper=paper)
+    write_whole(out / f"{name}.json", json.dumps(table, indent=2) + "\n")
+    write_whole(out / f"{name}.md", as_markdown(table))
+    typer.echo(json.dumps(table, indent=2) if as_json else as_markdown(table))
+    if not as_json:
+        typer.echo(f"Written: {out / f'{name}.md'}, {out / f'{name}.json'}")

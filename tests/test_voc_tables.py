@@ -1,0 +1,78 @@
+"""Tables 2 and 3 on toys: every row is trained, scored as `detect` and `evaluate` do, and found again."""
+
+import numpy as np
+import pytest
+from tests._toys import FAST, make_toys, make_truth
+
+from tag2box import evaluate, read_images
+from tag2box.errors import InputError
+from tag2box.pipeline import Config
+from tag2box.reproduce.show_voc import as_dict, as_markdown
+from tag2box.reproduce.voc_tables import CLASSES, PAPER, ROWS, SIX, run_voc_table, settings
+from tag2box.runs import RunFolder, detect_run
+from tag2box.runtime.config import read_settings
+
+CONFIG = read_settings(Config(), None, FAST)
+
+
+@pytest.fixture(scope="module")
+def voc(tmp_path_factory):
+    """Toys in the devkit's layout, the same images as trainval and as test."""
+    folder = tmp_path_factory.mktemp("voc")
+    make_toys(folder / "toys")
+    make_truth(folder / "toys", folder / "VOC")
+    lists = folder / "VOC" / "ImageSets" / "Main"
+    for path in list(lists.glob("*test.txt")):
+        path.with_name(path.name.replace("test", "trainval")).write_text(path.read_text())
+    return folder / "VOC"
+
+
+@pytest.fixture(scope="module")
+def cells(voc):
+    return run_voc_table(voc, ["thing"], voc.parent / "out", seeds=2, paper=False, workers=1, base=CONFIG)
+
+
+def test_every_row_and_seed_is_there(cells):
+    assert [(cell.row, cell.seed) for cell in cells] == [(row, seed) for seed in range(2) for row in ROWS]
+    assert not cells[0].costs["windows"]["reused"]
+    assert all(cell.costs["features"]["reused"] for cell in cells[1:])
+
+
+def test_a_row_is_what_detect_and_evaluate_say(voc, cells):
+    run, test = RunFolder(voc.parent / "out" / "train"), read_images(voc, split="test")
+    found = detect_run(run, test, workers=1)
+    assert evaluate(found, test)["thing"] == pytest.approx(cells[-1].ap["thing"])
+
+
+def test_the_table_says_means_and_spread(cells):
+    values = np.array([cell.ap["thing"] for cell in cells if cell.row == ROWS[1]])
+    with pytest.MonkeyPatch.context() as patch:
+        for row in ROWS:
+            patch.setitem(PAPER, row, {"thing": 50.0})
+        table = as_dict(cells, ["thing"], paper=False)
+    row = table["rows"][ROWS[1]]["ap"]
+    assert row["mean"] == pytest.approx(100 * values.mean(), abs=0.06)
+    assert row["std_over_seeds"] == pytest.approx(100 * values.std(), abs=0.06)
+    text = as_markdown(table)
+    assert text.count("| *Song et al. 2014* | 50.0 | 50.0 |") == len(ROWS)
+    assert "| windows |" in text
+
+
+def test_the_papers_means_are_those_it_prints():
+    for row, six, twenty in (("Cover + SVM", 29.0, 20.3), ("Cover + LSVM", 30.8, 22.2)):
+        assert np.mean([PAPER[row][name] for name in SIX]) == pytest.approx(six, abs=0.06)
+        assert np.mean([PAPER[row][name] for name in CLASSES]) == pytest.approx(twenty, abs=0.06)
+    assert np.mean(list(PAPER["Cover + SLSVM"].values())) == pytest.approx(22.7, abs=0.06)
+    assert np.mean(list(PAPER["negative mining + SVM"].values())) == pytest.approx(11.6, abs=0.06)
+
+
+def test_the_papers_settings_have_nothing_of_ours():
+    config = settings("Cover + SLSVM", 0, paper=True)
+    assert not config.cover.contrast
+    assert (config.initial.C, config.initial.near, config.refine.folds) == (1e-3, 1, 1)
+    assert (config.refine.size_prior, config.refine.mu) == (0, 0.01)
+
+
+def test_a_missing_class_is_refused(voc, tmp_path):
+    with pytest.raises(InputError, match="the table needs the class bird"):
+        run_voc_table(voc, ["bird"], tmp_path, seeds=1, paper=False, workers=1)
