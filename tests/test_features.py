@@ -92,14 +92,14 @@ def test_shared_is_warp_where_nothing_is_resampled():
     network = load_network("efficientnet-lite0")
     photo = np.random.default_rng(0).integers(0, 256, (128, 128, 3)).astype(np.uint8)
     box = np.array([[0, 0, 128, 128]], np.float32)
-    shared = Shared(network, F32, crop=16, levels=(128, 512), **PLAIN)
+    shared = Shared(network, F32, crop=8, levels=(128, 512), **PLAIN)
     warp = Warp(network, F32, size=128, **PLAIN)
-    assert shared.stride == 8
+    assert shared.stride == 16
     np.testing.assert_allclose(shared(photo, box), warp(photo, box), rtol=1e-4, atol=1e-4)
 
 
 def test_cells_look_where_they_stand():
-    """Single changed pixels move the map around their own place: cell i covers [i, i + 1) stride."""
+    """Single changed pixels move the map around their own place: cell i covers [i, i + 1) stride, to a sixth of it."""
     network = load_network("efficientnet-lite0")
     early = Part(network, (1, 128, 128), F32, end=network.cut)
     rng = np.random.default_rng(0)
@@ -111,21 +111,19 @@ def test_cells_look_where_they_stand():
         response = np.square(early(changed) - base)[0].sum(2)
         rows, columns = np.indices(response.shape)
         centre = np.array([(response * columns).sum(), (response * rows).sum()]) / response.sum()
-        off.append((x + 0.5, y + 0.5) - (centre + 0.5) * 8)
-    np.testing.assert_allclose(np.mean(off, axis=0), 0, atol=1.0)
+        off.append((x + 0.5, y + 0.5) - (centre + 0.5) * 16)
+    np.testing.assert_allclose(np.mean(off, axis=0), 0, atol=16 / 6)
 
 
 def test_shared_is_close_to_warp_on_a_photo():
     data = pytest.importorskip("skimage.data")
     network, photo = load_network("efficientnet-lite0"), data.chelsea()
     boxes = random_boxes(np.random.default_rng(0), 40, photo.shape[1], photo.shape[0])
-    shared = Shared(network, F32, crop=14, levels=(1024, 512, 256, 128), **PLAIN)(photo, boxes).reshape(
-        40, -1
-    )
+    shared = Shared(network, F32, crop=7, levels=(1024, 512, 256, 128), **PLAIN)(photo, boxes).reshape(40, -1)
     warp = Warp(network, F32, size=112, **PLAIN)(photo, boxes).reshape(40, -1)
     own = cosine(shared, warp)
     other = cosine(shared, np.roll(warp, 1, axis=0))
-    assert own.mean() > 0.75
+    assert own.mean() > 0.65  # cells at the border of a window see beyond it
     assert own.mean() > other.mean() + 0.2
 
 
