@@ -99,7 +99,7 @@ def test_shared_is_warp_where_nothing_is_resampled():
 
 
 def test_cells_look_where_they_stand():
-    """Single changed pixels move the map around their own place: cell i covers [i, i + 1) stride, to a sixth of it."""
+    """Single changed pixels move the map around their own place: cell i covers [i, i + 1) stride."""
     network = load_network("efficientnet-lite0")
     early = Part(network, (1, 128, 128), F32, end=network.cut)
     rng = np.random.default_rng(0)

@@ -2,9 +2,9 @@
 
 `warp` is R-CNN (Girshick et al. 2014): each window is cut out of the photo, warped and run from the start.
 `shared` runs the early layers once per photo, at a few sizes, and the late layers on each window's crop of
-the map, as Faster R-CNN does on ResNets (Ren et al. 2015). The cut must not come late: before it, a cell still
-sees mostly its own surroundings. Pooling windows out of the last map is faster and wrong: there, every part of
-an object sees all of it.
+the map, as Faster R-CNN does on ResNets (Ren et al. 2015). The cut must not come late: before it, a cell sees
+mostly its own surroundings. Pooling windows out of the last map is faster and wrong: there, every part of an
+object sees all of it.
 """
 
 import numpy as np
@@ -96,7 +96,7 @@ class Shared:
         used = np.unique(level)
         photos = [_resized(photo, self.levels[k]) for k in used]
         maps = [m[0] for m in self.early.each([_filled_up(resized)[None] for resized in photos])]
-        # Cell i looks at [i, i + 1) stride, to an eighth of it, in spite of SAME's uneven padding: a test says.
+        # Cell i looks at [i, i + 1) stride, to an eighth of it, in spite of SAME's uneven padding: see the test.
         cells_per_pixel = [np.array(p.shape[1::-1]) / photo.shape[1::-1] / self.stride for p in photos]
         out = np.empty((len(boxes), self.grid, self.grid, self.late.channels), np.float32)
         order = np.argsort(level, kind="stable")  # batches are filled across levels: few rows are wasted

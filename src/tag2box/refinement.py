@@ -67,7 +67,7 @@ class RefineConfig:
     # λ of the prior on size, in relabelling and after: what log(side / image's side) adds to a score. 0 is
     # the paper's. More in relabelling drifts to the whole image: with 1, CorLoc falls from 0.43 to 0.37.
     relabel_prior: float = 0.25
-    size_prior: float = 0.5
+    size_prior: float = 0.75
     # Windows held per image at first, passes over all windows at most, and when to stop.
     top: int = 15
     rounds: int = 10
