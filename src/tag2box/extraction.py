@@ -96,7 +96,7 @@ class Shared:
         used = np.unique(level)
         photos = [_resized(photo, self.levels[k]) for k in used]
         maps = [m[0] for m in self.early.each([_filled_up(resized)[None] for resized in photos])]
-        # Cell i looks at [i, i + 1) stride, to an eighth of it, in spite of SAME's uneven padding: see the test.
+        # Cell i looks at [i, i + 1) stride, to an eighth of it, in spite of SAME's uneven padding: tested.
         cells_per_pixel = [np.array(p.shape[1::-1]) / photo.shape[1::-1] / self.stride for p in photos]
         out = np.empty((len(boxes), self.grid, self.grid, self.late.channels), np.float32)
         order = np.argsort(level, kind="stable")  # batches are filled across levels: few rows are wasted
