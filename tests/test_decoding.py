@@ -178,3 +178,15 @@ def test_bombs_are_refused_before_they_are_unpacked(tmp_path):
     path = saved(tmp_path, Image.new("1", (10_000, 10_000)), "bomb.png")
     with pytest.raises(InputError, match="pixels"):
         read_image(path)
+
+
+@pytest.mark.parametrize("suffix", ["jpg", "png", "tif"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_turned_picture_has_its_upright_size(tmp_path, suffix, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.new("RGB", (60, 20)).save(tmp_path / f"p.{suffix}", exif=exif)
+    small, size = read_small(tmp_path / f"p.{suffix}", 30)
+    expected = (20, 60) if orientation > 4 else (60, 20)
+    assert size == expected
+    assert small.shape[1::-1] == tuple(side // 2 for side in expected)

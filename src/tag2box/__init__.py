@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tag2box.contrast import contrast
     from tag2box.cover import Cover, CoverGraph, cover_graph, greedy_cover
     from tag2box.detections import Detections, detect_windows
+    from tag2box.detector import Detector
     from tag2box.errors import InputError, Tag2BoxError
     from tag2box.evaluation import CorLoc, Scores, corloc, evaluate
     from tag2box.features import Features, FeaturesConfig, find_features, find_projection, window_features
@@ -34,6 +35,7 @@ __all__ = [
     "Cover",
     "CoverGraph",
     "Detections",
+    "Detector",
     "Features",
     "FeaturesConfig",
     "ImageSet",
@@ -78,6 +80,7 @@ _HOME = {
     "Cover": "cover",
     "CoverGraph": "cover",
     "Detections": "detections",
+    "Detector": "detector",
     "Features": "features",
     "FeaturesConfig": "features",
     "ImageSet": "images",

@@ -65,7 +65,8 @@ def _shrink(picture: Image.Image, side: int | None, size: tuple[int, int]) -> tu
     width, height = size  # before any reduced decoding
     if width * height > MAX_PIXELS:
         raise InputError(f"{width} x {height} pixels are more than {MAX_PIXELS}: shrink it first")
-    turned = picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
+    # Pillow turns TIFFs by itself, and gives their upright size.
+    turned = picture.format != "TIFF" and picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
     if side is not None and max(width, height) > side:
         scale = side / max(width, height)
         small = max(1, round(width * scale)), max(1, round(height * scale))
