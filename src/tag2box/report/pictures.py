@@ -17,7 +17,14 @@ from tag2box.neighbors import Neighbors
 from tag2box.report.thumbnails import with_votes
 from tag2box.windows import Windows
 
-__all__ = ["degree_map", "draw_boxes", "gain_curve", "mined_windows", "neighbour_sheet"]
+__all__ = [
+    "degree_map",
+    "draw_boxes",
+    "gain_curve",
+    "mined_windows",
+    "nearest_positives",
+    "neighbour_sheet",
+]
 
 TILE = 128  # pixels of a crop's side in a sheet
 GAP = 6
@@ -44,14 +51,17 @@ def neighbour_sheet(
     for row in cover.selected[:rows]:
         at = place[int(row)]
         own = int(np.searchsorted(windows.offsets, row, side="right") - 1)
-        near = [
-            (int(image), int(window))
-            for image, window in zip(neighbors.image[at], neighbors.window[at], strict=True)
-            if positive[image] and image != own
-        ]
-        shown = [(own, int(row)), *near[:n]]
+        shown = [(own, int(row)), *nearest_positives(neighbors, at, own, positive)[:n]]
         tiles.append([_crop(images, image, windows.xyxy[window]) for image, window in shown])
     return _sheet(tiles, n + 1)
+
+
+def nearest_positives(
+    neighbors: Neighbors, at: int, own: int, positive: NDArray[np.bool_]
+) -> list[tuple[int, int]]:
+    """(image, window) of the neighbours of query `at` in other positive images, nearest first."""
+    found = zip(neighbors.image[at].tolist(), neighbors.window[at].tolist(), strict=True)
+    return [(image, window) for image, window in found if positive[image] and image != own]
 
 
 def mined_windows(

@@ -11,6 +11,7 @@ from tag2box.detections import Detections
 from tag2box.images import ImageSet
 from tag2box.matching import IGNORED, KINDS, TRUE, align, outcomes
 from tag2box.neighbors import Neighbors
+from tag2box.report.pictures import nearest_positives
 from tag2box.report.thumbnails import AFTER, BEFORE, FOUND, TRUTH, Picture, Thumbnails
 from tag2box.windows import Windows
 
@@ -40,11 +41,7 @@ def picks_and_neighbours(
             continue
         at = place[int(row)]
         own = int(np.searchsorted(windows.offsets, row, side="right") - 1)
-        near = [
-            (int(image), int(window))
-            for image, window in zip(neighbors.image[at], neighbors.window[at], strict=True)
-            if positive[image] and image != own
-        ][:NEIGHBOURS]
+        near = nearest_positives(neighbors, at, own, positive)[:NEIGHBOURS]
         pick = thumbnails.cut(images.paths[own], windows.xyxy[row], f"{name}: window {number} of the cover")
         rows.append(
             (
