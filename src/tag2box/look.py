@@ -129,7 +129,8 @@ class Look:
 
     def __str__(self) -> str:
         width = max(len(name) for name in ("class", *(each.name for each in self.classes)))
-        title = f"{self.n_images} images, {len(self.classes)} classes"
+        n = len(self.classes)
+        title = f"{self.n_images} images, {n} {'class' if n == 1 else 'classes'}"
         header = f"{'class':{width}}  positive  negative  unknown"
         rows = [f"{name:{width}}  {yes:8}  {no:8}  {unknown:7}" for name, yes, no, unknown in self.classes]
         odd = self.odd()
