@@ -211,7 +211,8 @@ class _Class:
         self.held |= enters
         self.trace.append({"objective": value, "held": int(self.held.sum()), "entered": int(enters.sum())})
         if self.config.method == "slsvm":
-            self._judge(value, exact=not enters.any() and len(self.trace) > 1)
+            self._judge(value, exact=len(self.trace) > 1)
+            self.done = self.done and not enters.any()  # what came in may change the answer
         elif not enters.any() or len(self.trace) == 1:  # else the convex half is not yet that of all windows
             witness = segment_max(s, self.offsets)[1][self.y > 0]
             self._judge(value, exact=np.array_equal(witness, self.witness))
