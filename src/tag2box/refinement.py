@@ -211,20 +211,20 @@ class _Class:
         self.held |= enters
         self.trace.append({"objective": value, "held": int(self.held.sum()), "entered": int(enters.sum())})
         if self.config.method == "slsvm":
-            self._judge(value, exact=len(self.trace) > 1)
-            self.done = self.done and not enters.any()  # what came in may change the answer
+            # What came in may change the answer: a small fall alone is no certificate.
+            self._judge(value, exact=len(self.trace) > 1, settled=not enters.any())
         elif not enters.any() or len(self.trace) == 1:  # else the convex half is not yet that of all windows
             witness = segment_max(s, self.offsets)[1][self.y > 0]
             self._judge(value, exact=np.array_equal(witness, self.witness))
             self.witness = witness
             self.held[witness] = True
 
-    def _judge(self, value: float, *, exact: bool) -> None:
-        """Keep the best θ; done when it is exact, or hardly better than the best before it."""
+    def _judge(self, value: float, *, exact: bool, settled: bool = True) -> None:
+        """Keep the best θ; done, if `settled`, when it is exact or hardly better than the best before it."""
         fall = self.best_value - value
         if fall > 0:
             self.best_theta, self.best_value = self.theta, value
-        self.done = exact or fall <= self.config.tol * value
+        self.done = settled and (exact or fall <= self.config.tol * value)
 
     def _smooth(self, s: Floats) -> tuple[Floats, NDArray[np.bool_]]:
         f, u = segment_smoothed_max(s, self.offsets, self.config.mu, "l2", self.config.top)
