@@ -15,6 +15,7 @@ FAST = (
     "features.crop=4",
     "features.grid=1",
     "features.dimensions=8",
+    "maps.side=96",
 )
 
 

@@ -16,6 +16,7 @@ from tag2box.detector import DetectConfig, Detector, network_hash
 from tag2box.errors import InputError
 from tag2box.features import FeaturesConfig
 from tag2box.initial import Weights, score_windows
+from tag2box.object_maps import MapsConfig, ObjectMaps, objectness
 from tag2box.projection import Projection
 from tag2box.windows import WindowsConfig, search_windows
 
@@ -41,7 +42,9 @@ def detector():
         network=network_hash(FEATURES.network),
         W=rng.normal(size=(3, 16)),
         b=rng.normal(size=3),
-        size_prior=0.25,
+        objectness=0.25,
+        maps=MapsConfig(side=128),
+        object_maps=ObjectMaps(rng.normal(size=(3, 320)).astype(np.float32), np.zeros(3, np.float32)),
         detect_config=DetectConfig(most=5),
         calibration=np.array([[2.0, -1.0], [1.0, 0.0], [0.5, 3.0]]),
         trace=([{"objective": 1.0}],),
@@ -65,9 +68,17 @@ def test_scores_are_the_product_and_the_prior(detector):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(4, 16)).astype(np.float16)
     xyxy = np.array([[0, 0, 80, 80], [0, 0, 40, 40], [0, 0, 80, 20], [4, 4, 8, 8]], np.float32)
-    prior = 0.25 * np.log([1, 0.5, 0.5, 0.05])
-    expected = X.astype(np.float64) @ detector.W.T + detector.b + prior[:, None]
-    np.testing.assert_allclose(detector.scores(X, xyxy), expected, rtol=1e-4)
+    map_ = rng.normal(size=(4, 4, 320)).astype(np.float16)
+    plain = X.astype(np.float64) @ detector.W.T + detector.b
+    prior = 0.25 * objectness(detector.object_maps(map_), xyxy, detector.maps.ring)
+    assert prior.max(axis=0) == pytest.approx(0.25)
+    np.testing.assert_allclose(detector.scores(X, xyxy, map_), plain + prior, rtol=1e-4)
+    np.testing.assert_allclose(replace(detector, objectness=0).scores(X, xyxy, None), plain, rtol=1e-4)
+
+
+def test_objectness_needs_its_maps(detector):
+    with pytest.raises(InputError, match="object maps of 3 classes"):
+        replace(detector, object_maps=None)
 
 
 def test_scoring_block_by_block_is_scoring_all(monkeypatch):
@@ -94,10 +105,12 @@ def test_a_saved_detector_finds_the_same_in_a_new_process(detector, photo, tmp_p
 def test_everything_comes_back(detector, tmp_path):
     detector.save(tmp_path / "d.npz")
     again = Detector.load(tmp_path / "d.npz")
-    for name in ("classes", "windows", "features", "network", "size_prior", "detect_config"):
+    for name in ("classes", "windows", "features", "network", "objectness", "maps", "detect_config"):
         assert getattr(again, name) == getattr(detector, name)
     for name in ("W", "b", "calibration"):
         np.testing.assert_array_equal(getattr(again, name), getattr(detector, name))
+    np.testing.assert_array_equal(again.object_maps.V, detector.object_maps.V)
+    np.testing.assert_array_equal(again.object_maps.a, detector.object_maps.a)
     assert json.dumps(again.trace) == json.dumps(detector.trace)
 
 

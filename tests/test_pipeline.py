@@ -25,7 +25,17 @@ from tag2box.runtime.config import read_settings
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store
 
-STAGES = ("windows", "projection", "features", "degrees", "cover", "initial", "refine")
+STAGES = (
+    "windows",
+    "projection",
+    "features",
+    "maps",
+    "objectness",
+    "degrees",
+    "cover",
+    "initial",
+    "refine",
+)
 ROOT = Path(__file__).parents[1]
 CONFIG = read_settings(Config(), None, FAST)
 
@@ -80,25 +90,26 @@ def test_a_second_run_computes_nothing(copied, images):
 
 
 @pytest.mark.parametrize(
-    ("setting", "first"),
+    ("setting", "expected"),
     [
-        ("windows.seed=1", "windows"),
-        ("features.whitening=0.1", "projection"),
-        ("features.dtype=float32", "features"),
-        ("cover.k=0.9", "degrees"),
-        ("cover.alpha=0.9", "cover"),
-        ("initial.C=0.1", "initial"),
+        ("windows.seed=1", "windows projection features maps objectness degrees cover initial refine"),
+        ("features.whitening=0.1", "projection features degrees cover initial refine"),
+        ("features.dtype=float32", "features degrees cover initial refine"),
+        ("maps.side=64", "maps objectness cover initial refine"),
+        ("maps.ring=0.5", "objectness cover initial refine"),
+        ("cover.k=0.9", "degrees cover initial refine"),
+        ("cover.alpha=0.9", "cover initial refine"),
+        ("initial.C=0.1", "initial refine"),
         ("refine.mu=0.1", "refine"),
-        ("detect.iou=0.5", None),
+        ("detect.iou=0.5", ""),
     ],
 )
-def test_a_setting_changes_only_what_depends_on_it(images, tmp_path, setting, first):
+def test_a_setting_changes_only_what_depends_on_it(images, tmp_path, setting, expected):
     keys = [
         stage_keys(images, c, Run(Store(tmp_path))) for c in (CONFIG, read_settings(CONFIG, None, [setting]))
     ]
     changed = {stage for stage in keys[0] if keys[0][stage] != keys[1][stage]}
-    expected = STAGES[STAGES.index(first) :] if first else ()
-    assert changed == {*expected, "detector"}
+    assert changed == {*expected.split(), "detector"}
 
 
 def test_a_changed_setting_is_computed_and_the_old_result_can_be_cleaned(copied, images):

@@ -15,7 +15,7 @@ from tag2box.neighbors import group_neighbors
 from tag2box.report.charts import gain_chart, recall_chart
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
-from tag2box.report.thumbnails import Thumbnails
+from tag2box.report.thumbnails import Thumbnails, votes
 from tag2box.windows import Windows
 
 RED = (220, 20, 20)
@@ -51,6 +51,10 @@ def records(tmp_path_factory):
     graph = cover_graph(neighbors, np.arange(4), 4)
     degree = np.zeros(16)
     degree[graph.V] = above_chance(graph, 8)
+
+    def heat(i):
+        return votes(windows[i], degree[2 * i : 2 * i + 2])
+
     found = Detections(
         image=[0, 1, 2, 5],
         xyxy=[[20, 20, 60, 60], [22, 20, 60, 60], [70, 10, 110, 70], [0, 0, 50, 50]],
@@ -66,7 +70,7 @@ def records(tmp_path_factory):
         windows=windows,
         neighbors=neighbors,
         found=found,
-        of={NASTY: ClassRecords(greedy_cover(graph), degree, before, after)},
+        of={NASTY: ClassRecords(greedy_cover(graph), heat, before, after)},
     )
 
 
@@ -264,14 +268,14 @@ def test_many_classes_stay_below_five_megabytes(tmp_path, n_classes):
     neighbors = group_neighbors(rng.normal(size=(n, 4)), windows.offsets, np.arange(n), n, workers=1)
     boxes = {i: windows.xyxy[i] for i in range(n)}
     cover = greedy_cover(cover_graph(neighbors, np.arange(n), n), t=None)
-    record = ClassRecords(cover, np.ones(n), boxes, boxes)
+    record = ClassRecords(cover, lambda i: votes(windows[i], np.ones(len(windows[i]))), boxes, boxes)
     label = np.repeat(np.arange(n_classes), n)
     image, xyxy = np.tile(np.arange(n), n_classes), np.tile(windows.xyxy, (n_classes, 1))
     found = Detections(image, xyxy, np.ones(len(label)), label, images.ids, classes)
     content = build_content(
         images, windows, dict.fromkeys(classes, record), neighbors=neighbors, detections=found
     )
-    assert all(c.picks and c.votes and c.mined and c.best and c.worst for c in content.classes)
+    assert all(c.picks and c.heat and c.mined and c.best and c.worst for c in content.classes)
     assert len(render_page(content).encode()) < 5e6
 
 

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sklearn.svm import LinearSVC
 
 from tag2box import (
@@ -15,21 +16,19 @@ from tag2box import (
     greedy_cover,
     group_neighbors,
     negative_mining,
+    smoothed_max,
 )
-from tag2box import relabelling as relabelling_module
 from tag2box.boxes import iou_matrix
 from tag2box.errors import InputError
 from tag2box.features import Features
 from tag2box.first_windows import CoverConfig, count_neighbors, find_covers, known_tags
-from tag2box.initial import InitialConfig, first_positives, score_windows, train_initial
-from tag2box.prior import log_size
+from tag2box.initial import InitialConfig, first_positives, train_initial
 from tag2box.refinement import RefineConfig, refine
-from tag2box.relabelling import relabel
 from tag2box.windows import Windows
 
 N_IMAGES, N_WINDOWS, D = 36, 12, 10
-SVM = InitialConfig(C=0.01, bias=1.0, near=1.0, rounds=20, hardest=40)
-FREE = RefineConfig(C=0.05, bias=1.0, folds=1, size_prior=0.0, rounds=30, top=2, tol=1e-6)
+SVM = InitialConfig(C=0.01, bias=1.0, rounds=20, hardest=40)
+FREE = RefineConfig(C=0.05, bias=1.0, objectness=0.0, rounds=30, top=2, tol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +51,7 @@ def data():
 @pytest.fixture(scope="module")
 def trained(data):
     windows, features, tags = data
-    config = CoverConfig(dimensions=D)
+    config = CoverConfig(dimensions=D, snap="contrast")
     covers = find_covers(windows, features, tags, count_neighbors(features, tags, config), config)
     return covers, train_initial(windows, features, tags, covers, SVM)
 
@@ -90,7 +89,7 @@ def test_only_the_first_dimensions_are_compared(data):
 
 def test_the_cover_is_that_of_the_whole_table(data):
     windows, features, tags = data
-    config = CoverConfig(dimensions=D, seeds=1.0, contrast=False, method="marginal")
+    config = CoverConfig(dimensions=D, seeds=1.0, snap="none", method="marginal")
     covers = find_covers(windows, features, tags, count_neighbors(features, tags, config), config)
     for c, cover in enumerate(covers):
         positive = np.flatnonzero(tags[:, c] == 1)
@@ -146,18 +145,6 @@ def test_first_positives_do_not_overlap(data, trained):
             assert (overlap[~np.eye(len(mine), dtype=bool)] <= 0.3).all()
 
 
-def test_windows_near_a_positive_share_its_weight(data, trained):
-    """Two copies of every window: with both of weight one half, the SVM is that of one of them."""
-    windows, features, tags = data
-    twice = Windows(np.repeat(windows.xyxy, 2, axis=0), windows.offsets * 2)
-    double = Features(np.repeat(features.X, 2, axis=0), features.offsets * 2)
-    covers = [replace(c, covered=c.covered * 2) for c in trained[0]]
-    config = replace(SVM, near=0.99, positive_weight=2 * SVM.positive_weight, hardest=1000)
-    # Negatives count twice, positives once: twice the weight of positives is the same problem at half of C.
-    weights = train_initial(twice, double, tags, covers, replace(config, C=SVM.C / 2))
-    np.testing.assert_allclose(weights.W, trained[1].W, atol=1e-2 * np.abs(trained[1].W).max())
-
-
 def as_bags(data, c):
     windows, features, tags = data
     return Bags(features.X.astype(np.float64), windows.offsets), tags[:, c]
@@ -166,8 +153,8 @@ def as_bags(data, c):
 @pytest.mark.parametrize("mu", [0.01, 0.5, 3.0])
 def test_slsvm_with_its_certificate_is_that_of_all_windows(data, trained, mu):
     windows, features, tags = data
-    covers, initial = trained
-    refined = refine(windows, features, tags, covers, initial, SVM, replace(FREE, mu=mu))
+    initial = trained[1]
+    refined = refine(windows, features, tags, initial, replace(FREE, mu=mu))
     for c in range(2):
         bags, y = as_bags(data, c)
         start = initial.W[c][None], np.array([initial.b[c]])
@@ -179,8 +166,8 @@ def test_slsvm_with_its_certificate_is_that_of_all_windows(data, trained, mu):
 
 def test_lsvm_falls_and_is_that_of_all_windows(data, trained):
     windows, features, tags = data
-    covers, initial = trained
-    refined = refine(windows, features, tags, covers, initial, SVM, replace(FREE, method="lsvm"))
+    initial = trained[1]
+    refined = refine(windows, features, tags, initial, replace(FREE, method="lsvm"))
     for c in range(2):
         certified = [line["objective"] for line in refined.trace[c] if line["entered"] == 0]
         assert all(b <= a * (1 + 1e-4) for a, b in pairwise(certified))
@@ -198,46 +185,103 @@ def test_lsvm_falls_and_is_that_of_all_windows(data, trained):
 
 def test_refinement_finds_the_planted_windows(data, trained):
     windows, features, tags = data
-    covers, initial = trained
+    initial = trained[1]
     for method in ("none", "lsvm", "slsvm"):
-        refined = refine(windows, features, tags, covers, initial, SVM, replace(FREE, method=method, folds=3))
+        refined = refine(windows, features, tags, initial, replace(FREE, method=method))
         for c in range(2):
             images = np.flatnonzero(tags[:, c] == 1)
             assert (refined.mined[c] // N_WINDOWS == images).all()
             assert (refined.mined[c] % N_WINDOWS == 1 + c).mean() > 0.8
 
 
-def test_nobody_labels_the_images_it_was_trained_on(data, trained, monkeypatch):
+@pytest.fixture
+def objectness():
+    return np.random.default_rng(3).random((N_IMAGES * N_WINDOWS, 2)).astype(np.float32)
+
+
+def by_hand(data, prior, c, theta, maximum):
+    """The objective of one class over all windows, scores being Xw + βv + prior; θ: (w, v)."""
+    _, features, tags = data
+    scores = features.X @ theta[:-1] + FREE.bias * theta[-1] + prior[:, c]
+    f = maximum(scores.reshape(N_IMAGES, N_WINDOWS))
+    cost = np.where(tags[:, c] == 1, FREE.C * FREE.positive_weight, FREE.C)
+    return theta @ theta / 2 + cost @ np.maximum(0, 1 - tags[:, c] * f) ** 2
+
+
+def theta_of(weights, c):
+    return np.append(weights.W[c], weights.b[c] / FREE.bias)
+
+
+def test_slsvm_with_a_prior_ends_where_no_step_leads_down(data, trained, objectness):
     windows, features, tags = data
-    seen = []
-    original = relabelling_module.train_svm
+    config = replace(FREE, mu=0.5, objectness=1.5)
+    refined = refine(windows, features, tags, trained[1], config, objectness=objectness)
 
-    def spy(windows, features, negative, positives, config):
-        rows = np.concatenate(positives)
-        seen.append(set((rows // N_WINDOWS).tolist()) | set(np.flatnonzero(negative.any(axis=1)).tolist()))
-        return original(windows, features, negative, positives, config)
+    def smoothed(scores):
+        return np.array([smoothed_max(row, 0.5)[0] for row in scores])
 
-    labelled = []
-
-    def watch(X, weights):
-        labelled.append(
-            (len(seen) - 1, int(np.flatnonzero((X[0] == features.X).all(axis=1))[0]) // N_WINDOWS)
-        )
-        return score_windows(X, weights)
-
-    monkeypatch.setattr(relabelling_module, "train_svm", spy)
-    monkeypatch.setattr(relabelling_module, "score_windows", watch)
-    positives = [first_positives(cover, windows) for cover in trained[0]]
-    prior = np.zeros(len(features.X), np.float32)
-    relabel(windows, features, tags, positives, prior, SVM, folds=4, rounds=1)
-    assert sorted(image for _, image in labelled) == list(range(N_IMAGES))
-    assert all(image not in seen[fold] for fold, image in labelled)
+    for c in range(2):
+        theta = theta_of(refined, c)
+        value = by_hand(data, 1.5 * objectness, c, theta, smoothed)
+        assert min(t["objective"] for t in refined.trace[c]) == pytest.approx(value, rel=1e-4)
+        for step in np.random.default_rng(c).normal(size=(20, len(theta))):
+            for size in (1e-2, 1e-1):
+                assert (
+                    by_hand(data, 1.5 * objectness, c, theta + size * step, smoothed) > value - 1e-4 * value
+                )
 
 
-def test_log_size_is_relative_to_the_image():
-    xyxy = np.array([[0, 0, 100, 50], [10, 10, 60, 35], [0, 0, 8, 8], [2, 2, 4, 4]], np.float32)
-    expected = [0, np.log(0.5), 0, np.log(0.25)]
-    np.testing.assert_allclose(log_size(xyxy, [0, 2, 2, 4]), expected, atol=1e-6)
+def test_lsvm_with_a_prior_ends_at_the_svm_of_its_own_choice(data, trained, objectness):
+    """Its windows fixed, the problem is convex: a general solver finds nothing better."""
+    windows, features, tags = data
+    prior = 1.5 * objectness
+    config = replace(FREE, method="lsvm", objectness=1.5)
+    refined = refine(windows, features, tags, trained[1], config, objectness=objectness)
+    for c in range(2):
+        certified = [line["objective"] for line in refined.trace[c] if line["entered"] == 0]
+        assert all(b <= a * (1 + 1e-4) for a, b in pairwise(certified))
+        theta = theta_of(refined, c)
+        scores = (features.X @ refined.W[c] + refined.b[c] + prior[:, c]).reshape(N_IMAGES, N_WINDOWS)
+        choice, rows = scores.argmax(axis=1), np.arange(N_IMAGES)
+
+        def chosen(scores, choice=choice, positive=tags[:, c] == 1, rows=rows):
+            return np.where(positive, scores[rows, choice], scores.max(axis=1))
+
+        def objective(theta, c=c, chosen=chosen):
+            return by_hand(data, prior, c, theta, chosen)
+
+        best = minimize(objective, theta, method="L-BFGS-B").fun
+        assert objective(theta) <= best * (1 + 5e-3)
+
+
+def test_a_prior_that_knows_the_window_is_followed(data, trained):
+    """Objectness of 1 on one window and 0 elsewhere, strong enough, decides what is mined."""
+    windows, features, tags = data
+    share = np.zeros((N_IMAGES, N_WINDOWS, 2), np.float32)
+    share[:, 7] = 1
+    for method in ("none", "lsvm", "slsvm"):
+        config = replace(FREE, method=method, objectness=10.0)
+        refined = refine(windows, features, tags, trained[1], config, objectness=share.reshape(-1, 2))
+        assert (np.concatenate(refined.mined) % N_WINDOWS == 7).mean() > 0.9
+
+
+def test_snapping_goes_to_the_best_objectness_that_overlaps(data):
+    windows, features, tags = data
+    plain = CoverConfig(dimensions=D, snap="none")
+    degrees = count_neighbors(features, tags, plain)
+    share = np.random.default_rng(4).random((len(features.X), 2)).astype(np.float32)
+    snapped = find_covers(
+        windows, features, tags, degrees, CoverConfig(dimensions=D, snap="objectness"), objectness=share
+    )
+    for c, cover in enumerate(find_covers(windows, features, tags, degrees, plain)):
+        expected = set()
+        for row in cover.covered:
+            mine = row // N_WINDOWS * N_WINDOWS + np.arange(N_WINDOWS)
+            near = mine[iou_matrix(windows.xyxy[[row]], windows.xyxy[mine])[0] >= 0.1]
+            expected.add(int(near[share[near, c].argmax()]))
+        assert set(snapped[c].covered.tolist()) == expected
+    with pytest.raises(InputError, match="needs the objectness"):
+        find_covers(windows, features, tags, degrees, CoverConfig(dimensions=D))
 
 
 @pytest.mark.parametrize(
@@ -248,9 +292,10 @@ def test_log_size_is_relative_to_the_image():
         (lambda: CoverConfig(dimensions=0), "dimensions must be at least 1"),
         (lambda: InitialConfig(loss="hinge"), "loss must be"),
         (lambda: InitialConfig(C=0), "C must be above 0"),
-        (lambda: InitialConfig(near=2), "near must lie"),
         (lambda: RefineConfig(method="svm"), "method must be one of slsvm, lsvm, none"),
         (lambda: RefineConfig(mu=0), "mu must be above 0"),
+        (lambda: RefineConfig(objectness=-1), "objectness must be at least 0"),
+        (lambda: CoverConfig(snap="yes"), "snap must be one of objectness, contrast, none"),
     ],
 )
 def test_bad_settings_are_one_line(make, message):

@@ -68,9 +68,9 @@ def test_the_papers_means_are_those_it_prints():
 
 def test_the_papers_settings_have_nothing_of_ours():
     config = settings("Cover + SLSVM", 0, paper=True)
-    assert not config.cover.contrast
-    assert (config.initial.C, config.initial.near, config.refine.folds) == (1e-3, 1, 1)
-    assert (config.refine.size_prior, config.refine.mu) == (0, 0.01)
+    assert config.cover.snap == "none"
+    assert config.initial.C == 1e-3
+    assert (config.refine.objectness, config.refine.mu) == (0, 0.01)
 
 
 def test_a_missing_class_is_refused(voc, tmp_path):

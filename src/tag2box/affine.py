@@ -1,7 +1,8 @@
-"""`Affine`: scores Xw + β·v and their adjoint, with θ = (w, v), for dense and CSR alike.
+"""`Affine`: scores Xw + β·v + s and their adjoint, with θ = (w, v), for dense and CSR alike.
 
 The bias is a constant feature β, as in scikit-learn's `LinearSVC` (`intercept_scaling`): it is regularised
-like every weight, and the intercept is β·v. β = 0 means that there is none, and θ = w.
+like every weight, and the intercept is β·v. β = 0 means that there is none, and θ = w. The shift s is what is
+known of each row before anything is learned: a prior.
 """
 
 from contextlib import AbstractContextManager, nullcontext
@@ -27,26 +28,30 @@ def is_sparse(X: Any) -> bool:
 
 
 class Affine:
-    """The map θ -> Xw + βv. X: (n, d) dense or CSR, never copied; θ: (d,) or, with a bias, (d + 1,)."""
+    """The map θ -> Xw + βv + s. X: (n, d) dense or CSR, never copied; θ: (d,) or, with a bias, (d + 1,).
 
-    def __init__(self, X: Any, bias: float) -> None:
+    shift: s, (n,); zeros where it is left out.
+    """
+
+    def __init__(self, X: Any, bias: float, shift: Floats | None = None) -> None:
         self.X, self.bias = X, bias
+        self.shift = np.zeros(X.shape[0]) if shift is None else shift
         self.n_weights = X.shape[1] + (bias > 0)
 
     def scores(self, theta: Floats) -> Floats:
         """(n,) scores, in float64 whatever the type of X."""
         d = self.X.shape[1]
         scores = np.asarray(self.X @ theta[:d].astype(self.X.dtype, copy=False), dtype=np.float64)
-        return scores + self.bias * theta[d] if self.bias > 0 else scores
+        return scores + self.shift + (self.bias * theta[d] if self.bias > 0 else 0.0)
 
     def adjoint(self, r: Floats) -> Floats:
-        """Σ_j r_j (x_j, β), the gradient of <r, scores>."""
+        """Σ_j r_j (x_j, β), the gradient of <r, scores> by θ."""
         w = np.asarray(self.X.T @ r.astype(self.X.dtype, copy=False), dtype=np.float64)
         return np.append(w, self.bias * r.sum()) if self.bias > 0 else w
 
     def take(self, rows: NDArray[np.intp]) -> "Affine":
         """The same map for some rows."""
-        return Affine(self.X[rows], self.bias)
+        return Affine(self.X[rows], self.bias, self.shift[rows])
 
     def gram(self) -> Floats:
         """(n, n) inner products of the rows with their bias feature."""

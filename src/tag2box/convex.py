@@ -1,10 +1,10 @@
 """The convex half of the latent SVM: positive bags reduced to one instance, negative bags keep their max.
 
-    min ½‖w‖² + Σ_i c_i ℓ(min_j m_ij),   m_ij = y_i wᵀx_ij      (a negative bag's max is its least margin)
+    min ½‖w‖² + Σ_i c_i ℓ(min_j m_ij),  m_ij = y_i (wᵀx_ij + s_ij)    (a negative bag's max: its least margin)
 
 is solved in its dual, with α_ij >= 0, a_i = Σ_j α_ij and w = Σ α_ij y_i x_ij:
 
-    max -½‖w‖² - Σ_i c_i ℓ*(-a_i / c_i)
+    max -½‖w‖² - Σ_i c_i ℓ*(-a_i / c_i) - Σ_ij α_ij y_i s_ij
 
 by greedy coordinate ascent over the few instances that matter: those that were the least margin of their
 bag once (cutting planes). The duality gap over *all* instances says when it is solved.
@@ -88,12 +88,13 @@ class ConvexHalf:
         K = held.gram() * sign[:, None] * sign
         group, first = np.unique(self._bag(), return_index=True)
         offsets, cost = np.append(first, len(self.rows)), self.cost[group]
-        margin, a = K @ self.alpha, np.add.reduceat(self.alpha, first)
+        known = sign * held.shift
+        margin, a = K @ self.alpha + known, np.add.reduceat(self.alpha, first)
         dual, steps = -np.inf, max(len(self.rows), 100)
         for _ in range(MAX_SWEEPS):
             done = _greedy_ascent(K, offsets, cost, self.alpha, a, margin, CODES[self.loss], steps)
-            square = float(self.alpha @ margin)
-            dual = -square / 2 + _conjugate(a, cost, self.loss)
+            square = float(self.alpha @ (margin - known))
+            dual = -square / 2 + _conjugate(a, cost, self.loss) - float(self.alpha @ known)
             least = np.minimum.reduceat(margin, first)
             primal = square / 2 + cost @ LOSSES[self.loss](least)[0]
             if done or primal - dual <= tol / 4 * primal:
@@ -190,7 +191,7 @@ def _pick(
 def _greedy_ascent(
     K: Floats, offsets: Any, cost: Floats, alpha: Floats, a: Floats, margin: Floats, loss: int, steps: int
 ) -> bool:
-    """Up to `steps` moves, each the best; α, a and the margins Kα change in place. True: none is left."""
+    """Up to `steps` moves, each the best; α, a and the margins change in place. True: none is left."""
     for _ in range(steps):
         g, to, give = _pick(K, offsets, cost, alpha, a, margin, loss)
         if g < 0:

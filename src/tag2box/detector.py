@@ -7,7 +7,7 @@ name and hash: the built-in ones come with the package, your own must lie where 
 import hashlib
 import json
 import zipfile
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -23,14 +23,15 @@ from tag2box.detections import Detections, detect_windows
 from tag2box.errors import InputError
 from tag2box.features import FeaturesConfig, window_features
 from tag2box.initial import Weights, score_windows
-from tag2box.prior import log_size
+from tag2box.object_maps import MapsConfig, ObjectMaps, objectness
+from tag2box.photo_maps import photo_map
 from tag2box.projection import Projection
 from tag2box.runtime.files import write_whole
 from tag2box.windows import WindowsConfig, search_windows
 
 __all__ = ["DetectConfig", "Detector", "network_hash"]
 
-FORMAT = "tag2box detector 1"
+FORMAT = "tag2box detector 2"
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ class DetectConfig:
 class Detector:
     """W: (n_classes, d) and b: (n_classes,), with how windows are found and described.
 
-    network: the sha256 of the network's file. calibration: (n_classes, 2), see there. size_prior: λ of
-    `prior`. trace: per class the rounds of training.
+    network: the sha256 of the network's file. calibration: (n_classes, 2), see there. object_maps: how a
+    photo's map is read; objectness: what the best of it adds to a score (0: no map is looked at). trace: per
+    class the rounds of training.
     """
 
     classes: tuple[str, ...]
@@ -69,7 +71,9 @@ class Detector:
     W: NDArray[np.float64]
     b: NDArray[np.float64]
     calibration: NDArray[np.float64]
-    size_prior: float = 0.0
+    objectness: float = 0.0
+    maps: MapsConfig = field(default_factory=MapsConfig)
+    object_maps: ObjectMaps | None = None
     detect_config: DetectConfig = DetectConfig()
     trace: tuple[Any, ...] = ()
 
@@ -80,6 +84,8 @@ class Detector:
                 f"W must be (n_classes, d), b (n_classes,), calibration (n_classes, 2): ({n}, {d}), ({n},), "
                 f"({n}, 2), but they are {self.W.shape}, {self.b.shape} and {self.calibration.shape}"
             )
+        if self.objectness > 0 and (self.object_maps is None or self.object_maps.V.shape[0] != n):
+            raise InputError(f"objectness needs the object maps of {n} classes")
 
     def check_network(self) -> None:
         """Refuse to detect with another network than the one of training."""
@@ -94,17 +100,26 @@ class Detector:
         self.check_network()
         boxes = search_windows(source, self.windows)
         X = window_features(source, boxes, self.projection, self.features, streams=streams)
+        map_ = photo_map(source, self.maps.side, self.features, streams=streams) if self.objectness else None
         how = self.detect_config
-        found = detect_windows(self.scores(X, boxes), boxes, iou=how.iou, classes=self.classes)
+        found = detect_windows(self.scores(X, boxes, map_), boxes, iou=how.iou, classes=self.classes)
         found = found[_first(found.label, how.most)]
         if how.confidence:
             found = self.confidence(found)
         return found[found.score >= how.min_score]
 
-    def scores(self, X: NDArray[np.floating], xyxy: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Scores of one image's windows, the image itself first, for every class: (n, n_classes)."""
-        prior = np.float32(self.size_prior) * log_size(xyxy, [0, len(xyxy)])
-        return score_windows(X, Weights(self.W, self.b)) + prior[:, None]
+    def scores(
+        self, X: NDArray[np.floating], xyxy: NDArray[np.float32], map_: NDArray[np.floating] | None
+    ) -> NDArray[np.float32]:
+        """Scores of one photo's windows, the photo itself first, for every class: (n, n_classes).
+
+        map_: the photo's `photo_map`, where `objectness` counts.
+        """
+        scores = score_windows(X, Weights(self.W, self.b))
+        if self.objectness and self.object_maps is not None and map_ is not None:
+            share = objectness(self.object_maps(map_), xyxy, self.maps.ring)
+            scores += np.float32(self.objectness) * share
+        return scores
 
     def confidence(self, detections: Detections) -> Detections:
         """The detections with their scores as confidences in [0, 1]."""
@@ -121,7 +136,8 @@ class Detector:
             "norm": self.projection.norm,
             "length": self.projection.length,
             "network": self.network,
-            "size_prior": self.size_prior,
+            "maps": asdict(self.maps),
+            "objectness": self.objectness,
             "detect": {k: v for k, v in asdict(self.detect_config).items() if np.isfinite(v)},
             "trace": self.trace,
         }
@@ -132,6 +148,8 @@ class Detector:
             "mean": self.projection.mean,
             "A": self.projection.A,
         }
+        if self.object_maps is not None:
+            arrays |= {"map_V": self.object_maps.V, "map_a": self.object_maps.a}
         buffer = BytesIO()
         np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
         write_whole(Path(path), buffer.getvalue())
@@ -159,7 +177,9 @@ class Detector:
                 b=arrays["b"],
                 detect_config=_settings(DetectConfig, header["detect"]),
                 calibration=arrays["calibration"],
-                size_prior=header["size_prior"],
+                objectness=header["objectness"],
+                maps=_settings(MapsConfig, header["maps"]),
+                object_maps=ObjectMaps(arrays["map_V"], arrays["map_a"]) if "map_V" in arrays else None,
                 trace=tuple(header["trace"]),
             )
         except (KeyError, TypeError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as wrong:
@@ -168,7 +188,7 @@ class Detector:
 
 def _settings(kind: Any, values: dict[str, Any]) -> Any:
     """A settings record from JSON, whose lists were tuples."""
-    known = {field.name for field in fields(kind)}
+    known = {each.name for each in fields(kind)}
     if unknown := set(values) - known:
         raise InputError(f"unknown settings: {', '.join(sorted(unknown))}")
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})

@@ -1,4 +1,4 @@
-"""The first windows of each class: neighbours counted, contrast, cover. Stages 3 and 4 of the method.
+"""The first windows of each class: neighbours counted, cover, snap. Stages 3 and 4 of the method.
 
     degrees = count_neighbors(features, tags, config)
     covers = find_covers(windows, features, tags, degrees, config)
@@ -47,8 +47,9 @@ class CoverConfig:
     method: str = "score"
     # Windows of an image that may be selected, as a share: those with the most positive neighbours (release).
     seeds: float = 0.2
-    # Whether each covered window gives way to the one of highest contrast that overlaps it. Beyond the paper.
-    contrast: bool = True
+    # What each covered window gives way to: the window of its image, overlapping it, of highest "objectness"
+    # (object_maps) or "contrast"; "none" is the paper's.
+    snap: str = "objectness"
     # What a tag of 0 means: "ignore", "positive" (the release) or "negative".
     unknown: str = "ignore"
 
@@ -57,6 +58,7 @@ class CoverConfig:
             "initialiser": ("cover", "negative_mining"),
             "g": tuple(G),
             "method": ("marginal", "score"),
+            "snap": ("objectness", "contrast", "none"),
             "unknown": tuple(UNKNOWN),
         }
         for name, allowed in known.items():
@@ -164,19 +166,26 @@ def find_covers(
     degrees: Degrees,
     config: CoverConfig,
     *,
+    objectness: NDArray[np.float32] | None = None,
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> tuple[Cover, ...]:
     """The cover of each class, or what the rival initialiser takes in its place.
 
-    Memory: the table of a class's seeds, 12 k bytes each.
+    objectness: (n_windows, n_classes), for `config.snap`. Memory: the table of a class's seeds, 12 k bytes
+    each.
     """
+    if config.snap == "objectness" and config.initialiser == "cover" and objectness is None:
+        raise InputError(
+            'snap = "objectness" needs the objectness of the windows: give it, or snap otherwise'
+        )
     tags = known_tags(tags, config.unknown)
     features = Features(_compared(features, config), features.offsets)
     covers = []
     progress("cover", 0, tags.shape[1])
     for c in range(tags.shape[1]):
-        covers.append(_cover(windows, features, tags[:, c] == 1, degrees, c, config, workers))
+        cover = _cover(windows, features, tags[:, c] == 1, degrees, c, config, workers)
+        covers.append(_snapped(cover, windows, degrees.above[:, c], objectness, c, config))
         progress("cover", c + 1, tags.shape[1])
     return tuple(covers)
 
@@ -198,10 +207,25 @@ def _cover(
     k = _depth(positive, config)
     table = group_neighbors(features.X, features.offsets, seeds, k, workers=workers)
     graph = cover_graph(table, positive, k)
-    cover = greedy_cover(graph, config.t, config.g, config.alpha, config.method)
-    if not config.contrast:
+    return greedy_cover(graph, config.t, config.g, config.alpha, config.method)
+
+
+def _snapped(
+    cover: Cover,
+    windows: Windows,
+    above: NDArray[np.float32],
+    objectness: NDArray[np.float32] | None,
+    c: int,
+    config: CoverConfig,
+) -> Cover:
+    if config.snap == "none" or config.initialiser != "cover":
         return cover
-    return snap(cover, windows.xyxy, windows.offsets, contrast(windows.xyxy, windows.offsets, above))
+    if config.snap == "contrast":
+        score = contrast(windows.xyxy, windows.offsets, above)
+    else:
+        assert objectness is not None
+        score = objectness[:, c].astype(np.float64)
+    return snap(cover, windows.xyxy, windows.offsets, score)
 
 
 def _farthest(windows: Windows, positive: NDArray[np.bool_], far: NDArray[np.float32]) -> Cover:

@@ -1,8 +1,6 @@
 """The initial detector: a linear SVM of the covered windows against all windows of the negative images.
 
-    ½‖w‖² + C (p Σ_{covered} c ℓ(wᵀx) + Σ_{negative windows} ℓ(-wᵀx)),    x with a bias feature β
-
-where a covered window may share its weight with those near it (c sums to 1 over them).
+    ½‖w‖² + C (p Σ_{covered} ℓ(wᵀx) + Σ_{negative windows} ℓ(-wᵀx)),    x with a bias feature β
 
 Negatives are millions, of which few matter. Rounds of hard-negative mining find them: train on those held,
 score every window (one pass over the features, one product per block for all classes), take in the hardest
@@ -26,7 +24,7 @@ from tag2box.objective import BagObjective, BagProblem, lbfgs
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows import Windows
 
-__all__ = ["InitialConfig", "Weights", "first_positives", "score_windows", "train_initial", "train_svm"]
+__all__ = ["InitialConfig", "Weights", "first_positives", "score_windows", "train_initial"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -48,9 +46,6 @@ class InitialConfig:
     bias: float = 10.0
     positive_weight: float = 2.0
     loss: str = "squared_hinge"
-    # Windows that overlap a positive one by so much join it, and share its weight; 1 is the paper's. With 0.6
-    # the AP on 354 held-out VOC images rose by 1.6 points, CorLoc by 4.
-    near: float = 0.6
     # Passes over all windows at most, and negatives taken in at a pass and class.
     rounds: int = 4
     hardest: int = 4000
@@ -62,8 +57,6 @@ class InitialConfig:
         for name in ("C", "bias", "positive_weight", "rounds", "hardest"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above 0, but it is {getattr(self, name)}")
-        if not 0 < self.near <= 1:
-            raise InputError(f"near must lie above 0 and up to 1, but it is {self.near}")
 
 
 @dataclass(frozen=True)
@@ -108,27 +101,13 @@ def train_initial(
     *,
     progress: Progress = silent,
 ) -> Weights:
-    """The SVM of every class on its covered windows."""
-    positives = [first_positives(cover, windows) for cover in covers]
-    return train_svm(windows, features, tags == -1, positives, config, progress=progress)
+    """The SVM of every class: its covered windows against all windows of its negative images.
 
-
-def train_svm(
-    windows: Windows,
-    features: Features,
-    negative: NDArray[np.bool_],
-    positives: Sequence[Rows],
-    config: InitialConfig,
-    *,
-    progress: Progress = silent,
-) -> Weights:
-    """One SVM per class: its `positives`, rows of X, against all windows of its `negative` images.
-
-    negative: (n_images, n_classes). Passes over X: `config.rounds` less one. Memory: 4 d bytes a window held.
+    Passes over X: `config.rounds` less one. Memory: 4 d bytes a window held.
     """
     machines = [
-        _Machine(features, *_with_near(windows, rows, config.near), _rows(features, negative[:, c]), config)
-        for c, rows in enumerate(positives)
+        _Machine(features, first_positives(cover, windows), _rows(features, tags[:, c] == -1), config)
+        for c, cover in enumerate(covers)
     ]
     progress("initial detector", 0, config.rounds)
     for round_ in range(config.rounds):
@@ -143,27 +122,12 @@ def train_svm(
     return _weights(machines)
 
 
-def _with_near(windows: Windows, rows: Rows, near: float) -> tuple[Rows, Floats]:
-    """`rows` with the windows near to each, and the weight of every one: 1 in all for each of `rows`."""
-    weight: dict[int, float] = {}
-    images = np.searchsorted(windows.offsets, rows, side="right") - 1
-    for row, image in zip(rows.tolist(), images.tolist(), strict=True):
-        overlap = iou_matrix(windows.xyxy[[row]], windows[image])[0]
-        group = windows.offsets[image] + np.flatnonzero(overlap >= near) if near < 1 else np.array([row])
-        for member in group.tolist():
-            weight[member] = weight.get(member, 0.0) + 1 / len(group)
-    members = sorted(weight)
-    return np.array(members, dtype=np.int64), np.array([weight[row] for row in members])
-
-
 class _Machine:
     """One class: its positives, the negatives it holds, and θ = (w, v) with the intercept βv."""
 
-    def __init__(
-        self, features: Features, positives: Rows, weight: Floats, negatives: Rows, config: InitialConfig
-    ) -> None:
+    def __init__(self, features: Features, positives: Rows, negatives: Rows, config: InitialConfig) -> None:
         self.X, self.config = features.X, config
-        self.positives, self.weight, self.negatives = positives, weight, negatives
+        self.positives, self.negatives = positives, negatives
         rng = np.random.default_rng(config.seed)
         self.held = np.sort(rng.permutation(negatives)[: config.hardest])
         self.theta = np.zeros(features.X.shape[1] + 1)
@@ -176,7 +140,7 @@ class _Machine:
             return
         A = Affine(self.X[rows].astype(np.float32), c.bias)
         y = np.repeat([1.0, -1.0], [len(self.positives), len(self.held)])
-        cost = np.concatenate([c.C * c.positive_weight * self.weight, np.full(len(self.held), c.C)])
+        cost = np.where(y > 0, c.C * c.positive_weight, c.C)
         problem = BagProblem(A, np.arange(len(rows) + 1), y, cost)
         with A.few_threads():
             objective = BagObjective(problem, LOSSES[c.loss], _alone)

@@ -25,6 +25,8 @@ from tag2box.first_windows import CoverConfig, count_neighbors, find_covers, kno
 from tag2box.images import ImageSet, read_images
 from tag2box.initial import InitialConfig, train_initial
 from tag2box.look import look, usable
+from tag2box.object_maps import Maps, MapsConfig, find_objectness
+from tag2box.photo_maps import map_cells
 from tag2box.photos import find_photos
 from tag2box.refinement import RefineConfig, refine
 from tag2box.runtime.executor import map_ordered, n_workers
@@ -32,10 +34,10 @@ from tag2box.runtime.files import content_hash
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import stage_key
-from tag2box.shards import detections_of, features_of, join_windows, windows_of
-from tag2box.windows import WindowsConfig
+from tag2box.shards import cells_of, detections_of, features_of, join_windows, windows_of
+from tag2box.windows import Windows, WindowsConfig
 
-__all__ = ["Config", "Tag2Box", "detect", "detections_key", "learn", "stage_keys"]
+__all__ = ["Config", "Tag2Box", "detect", "detections_key", "find_maps", "learn", "stage_keys"]
 
 # Raised when a stage's code changes its result: what older code stored is then computed anew.
 VERSIONS = {
@@ -45,11 +47,13 @@ VERSIONS = {
     "windows": 1,
     "projection": 1,
     "features": 1,
+    "maps": 1,
+    "objectness": 1,
     "degrees": 1,
-    "cover": 1,
+    "cover": 2,
     "initial": 1,
-    "refine": 1,
-    "detector": 1,
+    "refine": 2,
+    "detector": 2,
     "detections": 1,
 }
 
@@ -60,6 +64,7 @@ class Config:
 
     windows: WindowsConfig = field(default_factory=WindowsConfig)
     features: FeaturesConfig = field(default_factory=FeaturesConfig)
+    maps: MapsConfig = field(default_factory=MapsConfig)
     cover: CoverConfig = field(default_factory=CoverConfig)
     initial: InitialConfig = field(default_factory=InitialConfig)
     refine: RefineConfig = field(default_factory=RefineConfig)
@@ -87,31 +92,43 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
         "features", windows.offsets, width, dtype, extract, lambda X: Features(X, windows.offsets)
     )
 
-    # 3. Neighbours: how many of the images nearest to each window are positive.
+    # 3. Objectness: how well each window frames what its photo's map shows of the class.
+    objectness = None
+    if config.cover.snap == "objectness" or config.refine.objectness > 0:
+        maps = find_maps(images, windows, config, run)
+        objectness = run.result("objectness", lambda: find_objectness(maps, windows, tags, config.maps))
+    share = objectness.share if objectness else None
+
+    # 4. Neighbours: how many of the images nearest to each window are positive.
     degrees = run.result(
         "degrees", lambda: count_neighbors(features, tags, config.cover, workers=workers, progress=progress)
     )
 
-    # 4. Cover: few windows whose neighbours reach nearly every positive image.
+    # 5. Cover: few windows whose neighbours reach nearly every positive image.
     covers = run.result(
         "cover",
         lambda: find_covers(
-            windows, features, tags, degrees, config.cover, workers=workers, progress=progress
+            windows,
+            features,
+            tags,
+            degrees,
+            config.cover,
+            objectness=share,
+            workers=workers,
+            progress=progress,
         ),
     )
 
-    # 5. Initial detector: a linear SVM on the covered windows, with hard negatives.
+    # 6. Initial detector: a linear SVM on the covered windows, with hard negatives.
     initial = run.result(
         "initial",
         lambda: train_initial(windows, features, tags, covers, config.initial, progress=progress),
     )
 
-    # 6. Refinement: a latent SVM with a smoothed maximum, from there.
+    # 7. Refinement: a latent SVM with a smoothed maximum, from there.
     refined = run.result(
         "refine",
-        lambda: refine(
-            windows, features, tags, covers, initial, config.initial, config.refine, progress=progress
-        ),
+        lambda: refine(windows, features, tags, initial, config.refine, objectness=share, progress=progress),
     )
 
     return Detector(
@@ -123,14 +140,24 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
         W=refined.W,
         b=refined.b,
         calibration=refined.calibration,
-        size_prior=config.refine.size_prior,
+        objectness=config.refine.objectness,
+        maps=config.maps,
+        object_maps=objectness.maps if objectness else None,
         detect_config=config.detect,
         trace=refined.trace,
     )
 
 
+def find_maps(images: ImageSet, windows: Windows, config: Config, run: Run) -> Maps:
+    """The last map of every photo."""
+    side = config.maps.side
+    shape, offsets, channels = map_cells(windows, side, config.features)
+    extract = partial(cells_of, images, side, config.features, workers=run.workers)
+    return run.in_rows("maps", offsets, channels, "float16", extract, lambda X: Maps(X, offsets, shape))
+
+
 def detect(detector: Detector, images: ImageSet, run: Run) -> Detections:
-    """7. Detections: what the detector finds in `images`."""
+    """8. Detections: what the detector finds in `images`."""
     look_at = partial(detections_of, detector, images, workers=run.workers)
 
     def joined(parts: Sequence[Detections]) -> Detections:
@@ -152,10 +179,12 @@ def stage_keys(images: ImageSet, config: Config, run: Run) -> dict[str, str]:
     stage("windows", config.windows, "photos")
     stage("projection", replace(config.features, network="", dtype="float32"), "windows", "network")
     stage("features", config.features.dtype, "projection")
+    stage("maps", [config.maps.side, config.features.precision, config.features.device], "windows", "network")
+    stage("objectness", [config.maps, config.cover.unknown], "maps", "tags")
     stage("degrees", [config.cover.k, config.cover.unknown, config.cover.dimensions], "features", "tags")
-    stage("cover", config.cover, "degrees")
+    stage("cover", config.cover, "degrees", "objectness")
     stage("initial", config.initial, "cover")
-    stage("refine", config.refine, "initial")
+    stage("refine", config.refine, "initial", "objectness")
     stage("detector", config.detect, "refine")
     return key
 

@@ -2,15 +2,16 @@
 
 A bag is an image, its instances are its windows:
 
-    ½‖w‖² + C Σ_i c_i ℓ(y_i f(w; i)),    f the maximum (LSVM) or the smoothed one f_μ (SLSVM) over windows
+    ½‖w‖² + C Σ_i c_i ℓ(y_i f(w; i)),    f the maximum (LSVM) or the smoothed one f_μ (SLSVM) over windows j
+                                         of wᵀx_ij + γ o_ij
 
 Each image keeps a few windows in memory, its best ones at first. A round solves the problem of those held,
 then scores all windows (one pass over the features serves every class) and takes in each window that would
 change the answer: for f_μ, one above the threshold of its image's projection (the certificate), and
 for the maximum, one better than the best held. When none is left outside, the answer is that of all windows.
 
-Before that, positive images are relabelled by `relabelling`, and each keeps to the windows near its label:
-left free, both latent SVMs drift to parts of objects (`folds=1` leaves them free, as in the paper).
+The objectness o is the prior on the latent choice: without it (γ = 0, the paper's) both latent SVMs drift to
+parts of objects.
 
 In a class's trace a round has the objective over all windows, how many were held, and how many came in.
 """
@@ -24,22 +25,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.affine import Affine
-from tag2box.boxes import iou_matrix
 from tag2box.calibration import calibrate
 from tag2box.convex import ConvexHalf
-from tag2box.cover import Cover
 from tag2box.errors import InputError
 from tag2box.features import Features
-from tag2box.initial import InitialConfig, Weights, first_positives, score_windows, train_svm
+from tag2box.initial import Weights, score_windows
 from tag2box.losses import LOSSES
 from tag2box.objective import BagObjective, BagProblem, lbfgs
-from tag2box.prior import log_size
-from tag2box.relabelling import best_windows, relabel
 from tag2box.runtime.progress import Progress, silent
 from tag2box.smoothing import segment_max, segment_smoothed_max
 from tag2box.windows import Windows
 
-__all__ = ["RefineConfig", "Refined", "refine"]
+__all__ = ["RefineConfig", "Refined", "best_windows", "refine"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -60,14 +57,8 @@ class RefineConfig:
     positive_weight: float = 2.0
     # Smoothing, in units of the score.
     mu: float = 0.01
-    # Multi-fold relabelling before it: folds (1 for none), rounds, and how near to its label a window is.
-    folds: int = 4
-    relabel: int = 3
-    near: float = 0.6
-    # λ of the prior on size, in relabelling and after: what log(side / image's side) adds to a score. 0 is
-    # the paper's. More in relabelling drifts to the whole image: with 1, CorLoc falls from 0.43 to 0.37.
-    relabel_prior: float = 0.25
-    size_prior: float = 0.75
+    # γ: what the best objectness of an image adds to a score, here and in detection. 0 is the paper's.
+    objectness: float = 2.0
     # Windows held per image at first, passes over all windows at most, and when to stop.
     top: int = 15
     rounds: int = 10
@@ -81,15 +72,14 @@ class RefineConfig:
             "bias",
             "positive_weight",
             "mu",
-            "folds",
-            "relabel",
-            "near",
             "top",
             "rounds",
             "tol",
         ):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above 0, but it is {getattr(self, name)}")
+        if self.objectness < 0:
+            raise InputError(f"objectness must be at least 0, but it is {self.objectness}")
 
 
 @dataclass(frozen=True)
@@ -107,36 +97,43 @@ def refine(
     windows: Windows,
     features: Features,
     tags: NDArray[np.int8],
-    covers: Sequence[Cover],
     initial: Weights,
-    svm: InitialConfig,
     config: RefineConfig,
     *,
+    objectness: NDArray[np.float32] | None = None,
     progress: Progress = silent,
 ) -> Refined:
-    """The refined detector of every class, from `initial` and the covers that it was trained on by `svm`.
+    """The refined detector of every class, from `initial`; objectness: (n_windows, n_classes).
 
-    At most `config.rounds` passes over the features and two more, and those of `relabel`. Memory: 4 bytes a
-    window and class for the scores, and the windows held of one class at a time, 4 d bytes each.
+    At most `config.rounds` passes over the features and two more. Memory: 8 bytes a window and class for
+    scores and prior, and the windows held of one class at a time, 4 d bytes each.
     """
-    size = log_size(windows.xyxy, windows.offsets)
-    labels: Sequence[Rows | None] = [None] * tags.shape[1]
-    if config.method != "none" and config.folds > 1:
-        found = [first_positives(cover, windows) for cover in covers]
-        how = {"folds": config.folds, "rounds": config.relabel}
-        prior = np.float32(config.relabel_prior) * size
-        labels = relabel(windows, features, tags, found, prior, svm, **how, progress=progress)
-        initial = train_svm(windows, features, tags == -1, labels, svm, progress=progress)
+    prior = np.zeros((len(features.X), tags.shape[1]), np.float32)
+    if config.objectness > 0 and objectness is not None:
+        prior = np.float32(config.objectness) * objectness
     weights = initial
     if config.method != "none":
         classes = [
-            _Class(windows, features, tags[:, c], labels[c], initial, c, config) for c in range(tags.shape[1])
+            _Class(windows, features, tags[:, c], prior[:, c], initial, c, config)
+            for c in range(tags.shape[1])
         ]
-        weights = _descend(features, classes, score_windows(features.X, initial), progress)
-    scores = score_windows(features.X, weights) + np.float32(config.size_prior) * size[:, None]
+        weights = _descend(features, classes, prior, progress)
+    scores = score_windows(features.X, weights) + prior
     mined = best_windows(windows.offsets, tags, scores)
     curves = calibrate(_best_of_image(windows, scores), tags)
     return Refined(weights.W, weights.b, weights.trace, mined, curves)
+
+
+def best_windows(
+    offsets: NDArray[np.int64], tags: NDArray[np.int8], scores: NDArray[np.float32]
+) -> tuple[Rows, ...]:
+    """The best-scored window of each positive image, in their order: rows of X, one array per class."""
+    out = []
+    for c in range(tags.shape[1]):
+        images = np.flatnonzero((tags[:, c] == 1) & (np.diff(offsets) > 0))
+        spans = zip(offsets[images], offsets[images + 1], strict=True)
+        out.append(np.array([a + scores[a:z, c].argmax() for a, z in spans], dtype=np.int64))
+    return tuple(out)
 
 
 def _best_of_image(windows: Windows, scores: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -146,12 +143,13 @@ def _best_of_image(windows: Windows, scores: NDArray[np.float32]) -> NDArray[np.
 
 
 def _descend(
-    features: Features, classes: "Sequence[_Class]", scores: NDArray[np.float32], progress: Progress
+    features: Features, classes: "Sequence[_Class]", prior: NDArray[np.float32], progress: Progress
 ) -> Weights:
     """Rounds of solving and looking, until every class is done."""
     rounds = classes[0].config.rounds
     progress("refinement", 0, rounds)
     for round_ in range(rounds + 1):
+        scores = score_windows(features.X, _weights(classes)) + prior
         for c, one in enumerate(classes):
             one.look(scores[:, c])
         if round_ == rounds or all(one.done for one in classes):
@@ -159,7 +157,6 @@ def _descend(
         for one in classes:
             one.solve()
         progress("refinement", round_ + 1, rounds)
-        scores = score_windows(features.X, _weights(classes))
     progress("refinement", rounds, rounds)
     for one in classes:
         one.theta = one.best_theta
@@ -174,18 +171,14 @@ class _Class:
         windows: Windows,
         features: Features,
         tags: NDArray[np.int8],
-        labels: Rows | None,
+        prior: NDArray[np.float32],
         initial: Weights,
         c: int,
         config: RefineConfig,
     ) -> None:
         bags = np.flatnonzero((tags != 0) & (np.diff(windows.offsets) > 0))
         rows = [np.arange(windows.offsets[i], windows.offsets[i + 1]) for i in bags]
-        if labels is not None:
-            for at, label in zip(np.flatnonzero(tags[bags] == 1), labels, strict=True):
-                overlap = iou_matrix(windows.xyxy[rows[at]], windows.xyxy[[label]])[:, 0]
-                rows[at] = rows[at][overlap >= config.near]
-        self.X, self.config = features.X, config
+        self.X, self.prior, self.config = features.X, prior.astype(np.float64), config
         self.y = tags[bags].astype(np.float64)
         self.cost = np.where(self.y > 0, config.C * config.positive_weight, config.C)
         self.offsets = np.cumsum([0, *map(len, rows)])  # of the bags' windows among themselves
@@ -242,7 +235,7 @@ class _Class:
         if self.done:
             return
         at = np.flatnonzero(self.held)
-        A = Affine(self.X[self.rows[at]].astype(np.float32), self.config.bias)
+        A = Affine(self.X[self.rows[at]].astype(np.float32), self.config.bias, self.prior[self.rows[at]])
         problem = BagProblem(A, np.searchsorted(at, self.offsets), self.y, self.cost)
         with A.few_threads():
             if self.config.method == "slsvm":

@@ -172,10 +172,13 @@ def mined_windows(run: RunFolder) -> Detections:
     label = np.repeat(np.arange(len(refined.mined)), [len(rows) for rows in refined.mined])
     row = np.concatenate([np.empty(0, np.int64), *refined.mined])
     X = np.asarray(features.X[row], np.float64)
+    score = np.einsum("nd,nd->n", X, refined.W[label]) + refined.b[label]
+    if weight := run.config.refine.objectness:
+        score += weight * run.result("objectness").share[row, label]
     return Detections(
         image=np.searchsorted(windows.offsets, row, side="right") - 1,
         xyxy=windows.xyxy[row],
-        score=np.einsum("nd,nd->n", X, refined.W[label]) + refined.b[label],
+        score=score,
         label=label,
         ids=run.images.ids,
         classes=run.images.classes,

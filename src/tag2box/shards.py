@@ -11,12 +11,13 @@ from tag2box.detections import Detections
 from tag2box.detector import Detector
 from tag2box.features import FeaturesConfig, find_features
 from tag2box.images import ImageSet
+from tag2box.photo_maps import find_cells
 from tag2box.projection import Projection
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress
 from tag2box.windows import Windows, WindowsConfig, find_windows
 
-__all__ = ["detections_of", "features_of", "join_windows", "windows_of"]
+__all__ = ["cells_of", "detections_of", "features_of", "join_windows", "windows_of"]
 
 
 def windows_of(
@@ -43,6 +44,13 @@ def features_of(
     return find_features(
         _images(images, a, z), part, projection, config, workers=workers, progress=progress
     ).X
+
+
+def cells_of(
+    images: ImageSet, side: int, config: FeaturesConfig, a: int, z: int, progress: Progress, *, workers: int
+) -> NDArray[np.floating]:
+    """The cells of the maps of images a to z."""
+    return find_cells(_images(images, a, z), side, config, workers=workers, progress=progress)
 
 
 def detections_of(

@@ -61,7 +61,7 @@ def table1(
 
 
 Data = Annotated[Path, typer.Option(help="VOC 2007 in the devkit's layout, with its Annotations.")]
-Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0 to N-1 of the first negatives and the folds.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0 to N-1 of the first negatives.")]
 Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings instead of ours.")]
 
 

@@ -1,8 +1,9 @@
 """`write_report`: what a run folder holds, gathered into one page beside it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tag2box.images import ImageSet
 from tag2box.neighbors import Neighbors, group_neighbors
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
-from tag2box.report.thumbnails import Thumbnails
+from tag2box.report.thumbnails import Heat, Thumbnails, votes
 from tag2box.runs import RunFolder, mined_windows
 from tag2box.runtime.config import settings
 from tag2box.runtime.files import write_whole
@@ -99,15 +100,25 @@ def _judged(images: ImageSet, classes: tuple[str, ...], truths: Sequence[ImageSe
 def _classes(
     run: RunFolder, windows: Windows, covers: tuple[Cover, ...], mined: Detections
 ) -> dict[str, ClassRecords]:
-    first, above = first_boxes(covers, windows, run.images), run.result("degrees").above
+    first, heat = first_boxes(covers, windows, run.images), _heat(run, windows)
     records = {}
     for c, name in enumerate(run.images.classes):
         before, after = (
             dict(zip(boxes.image[boxes.label == c].tolist(), boxes.xyxy[boxes.label == c], strict=True))
             for boxes in (first, mined)
         )
-        records[name] = ClassRecords(covers[c], above[:, c].astype(np.float64), before, after)
+        records[name] = ClassRecords(covers[c], partial(heat, c), before, after)
     return records
+
+
+def _heat(run: RunFolder, windows: Windows) -> Callable[[int, int], Heat]:
+    """(class, image) -> the map that its boxes came of: the object map or, in a run without, the votes."""
+    if run.has("objectness"):
+        maps, objects = run.result("maps"), run.result("objectness").maps
+        return lambda c, i: Heat(objects(maps[i])[c], *map(float, windows[i][0, 2:]))
+    above = run.result("degrees").above
+    a, z = windows.offsets[:-1], windows.offsets[1:]
+    return lambda c, i: votes(windows[i], above[a[i] : z[i], c].astype(np.float64))
 
 
 def _neighbours(run: RunFolder, covers: tuple[Cover, ...]) -> Neighbors:

@@ -3,7 +3,7 @@
 `build_content` makes them from the records of the stages; `page.py` lays them out.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,10 +20,10 @@ from tag2box.report.sections import (
     Picture,
     before_and_after,
     best_and_worst,
+    heat_maps,
     picks_and_neighbours,
-    vote_maps,
 )
-from tag2box.report.thumbnails import Thumbnails
+from tag2box.report.thumbnails import Heat, Thumbnails
 from tag2box.windows import Windows
 
 __all__ = ["ClassContent", "ClassRecords", "ReportContent", "Table", "build_content"]
@@ -44,12 +44,12 @@ class Table:
 class ClassRecords:
     """What the stages made for one class; what is None is left out of the report.
 
-    degree: (n windows,) above chance; before, after: the box of each positive image as it was mined, and as
-    the refined detector has it.
+    heat: of an image's number, its map of the class; before, after: the box of each positive image as it was
+    mined, and as the refined detector has it.
     """
 
     cover: Cover | None = None
-    degree: NDArray[np.float64] | None = None
+    heat: Callable[[int], Heat] | None = None
     before: Boxes = field(default_factory=dict)
     after: Boxes = field(default_factory=dict)
 
@@ -62,7 +62,7 @@ class ClassContent:
     facts: tuple[tuple[str, str], ...]
     picks: tuple[tuple[Picture, ...], ...] = ()
     gains: str = ""
-    votes: tuple[Picture, ...] = ()
+    heat: tuple[Picture, ...] = ()
     mined: tuple[Picture, ...] = ()
     best: tuple[Picture, ...] = ()
     worst: tuple[Picture, ...] = ()
@@ -117,8 +117,8 @@ def build_content(
                 facts=_facts(images, name, scores, corlocs),
                 picks=picks_and_neighbours(images, windows, neighbors, records.cover, name, thumbnails),
                 gains=_gains(records.cover, name),
-                votes=vote_maps(
-                    images, windows, records.degree, records.after or records.before, name, thumbnails
+                heat=heat_maps(
+                    images, windows, records.heat, records.after or records.before, name, thumbnails
                 ),
                 mined=before_and_after(images, records.before, records.after, name, thumbnails),
                 curve=_curve(scores, name),

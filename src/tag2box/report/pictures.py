@@ -14,7 +14,7 @@ from tag2box.cover import Cover
 from tag2box.decoding import read_image
 from tag2box.images import ImageSet
 from tag2box.neighbors import Neighbors
-from tag2box.report.thumbnails import with_votes
+from tag2box.report.thumbnails import votes, with_heat
 from tag2box.windows import Windows
 
 __all__ = [
@@ -99,7 +99,7 @@ def degree_map(
     """One photo under the map of its windows' votes: bright where they are. `degree`: (n windows,)."""
     a, z = windows.offsets[image], windows.offsets[image + 1]
     photo = Image.fromarray(read_image(images.paths[image]))
-    mixed = with_votes(photo, windows.xyxy[a:z], degree[a:z], 1.0)
+    mixed = with_heat(photo, votes(windows.xyxy[a:z], degree[a:z]), 1.0)
     return mixed.resize([max(1, round(s * side / max(mixed.size))) for s in mixed.size])
 
 

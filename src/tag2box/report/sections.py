@@ -1,6 +1,6 @@
-"""The pictures of one class: picks with their neighbours, vote maps, mined windows, best and worst finds."""
+"""The pictures of one class: picks with their neighbours, maps, mined windows, best and worst finds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,10 @@ from tag2box.images import ImageSet
 from tag2box.matching import IGNORED, KINDS, TRUE, align, outcomes
 from tag2box.neighbors import Neighbors
 from tag2box.report.pictures import nearest_positives
-from tag2box.report.thumbnails import AFTER, BEFORE, FOUND, TRUTH, Picture, Thumbnails
+from tag2box.report.thumbnails import AFTER, BEFORE, FOUND, TRUTH, Heat, Picture, Thumbnails
 from tag2box.windows import Windows
 
-__all__ = ["Picture", "before_and_after", "best_and_worst", "picks_and_neighbours", "vote_maps"]
+__all__ = ["Picture", "before_and_after", "best_and_worst", "heat_maps", "picks_and_neighbours"]
 
 Box = NDArray[np.float32]
 NEIGHBOURS = 5  # as in the paper's Figure 2
@@ -55,24 +55,23 @@ def picks_and_neighbours(
     return tuple(rows)
 
 
-def vote_maps(
+def heat_maps(
     images: ImageSet,
     windows: Windows,
-    degree: NDArray[np.float64] | None,
+    heat: Callable[[int], Heat] | None,
     boxes: Mapping[int, Box],
     name: str,
     thumbnails: Thumbnails,
 ) -> tuple[Picture, ...]:
-    """Photos under the map of their windows' votes, with the box that came of it."""
-    if degree is None:
+    """Photos under their map of the class, `heat(image)`, with the box that came of it."""
+    if heat is None:
         return ()
     shown = [i for i in images.positives(name).tolist() if windows.offsets[i] < windows.offsets[i + 1]]
     pictures = []
     for i in _spread(shown, max(thumbnails.photos // 2, 1)):
-        a, z = windows.offsets[i], windows.offsets[i + 1]
         drawn = [(boxes[i], AFTER)] if i in boxes else []
-        alt = f"{images.ids[i]} under the map of votes for {name}"
-        pictures.append(thumbnails.heated(images.paths[i], windows.xyxy[a:z], degree[a:z], drawn, alt))
+        alt = f"{images.ids[i]} under the map of {name}"
+        pictures.append(thumbnails.heated(images.paths[i], heat(i), drawn, alt))
     return tuple(pictures)
 
 

@@ -12,7 +12,7 @@ from PIL import Image, ImageDraw
 from tag2box.contrast import vote_map
 from tag2box.decoding import Source, read_small
 
-__all__ = ["AFTER", "BEFORE", "FOUND", "TRUTH", "Picture", "Thumbnails", "with_votes"]
+__all__ = ["AFTER", "BEFORE", "FOUND", "TRUTH", "Heat", "Picture", "Thumbnails", "votes", "with_heat"]
 
 # Told apart by people with any colour vision, and by their order of thickness (Okabe and Ito 2008).
 BEFORE, AFTER, FOUND, TRUTH = "#e69f00", "#009e73", "#56b4e9", "#ffffff"
@@ -87,31 +87,42 @@ class Thumbnails:
     def heated(
         self,
         source: Source,
-        windows: NDArray[np.float32],
-        degree: NDArray[np.float64],
+        heat: "Heat",
         boxes: Sequence[tuple[NDArray[np.float32], str]],
         alt: str,
     ) -> Picture:
-        """The photo under the map of its windows' votes, bright where they are."""
+        """The photo under a map, bright where it is high."""
         pixels, size = read_small(source, self.photo)
         photo = _fit(Image.fromarray(pixels), self.photo)
-        mixed = with_votes(photo, windows, degree, photo.width / size[0])
+        mixed = with_heat(photo, heat, photo.width / size[0])
         draw_boxes(mixed, boxes, photo.width / size[0])
         return _picture(mixed, alt)
 
 
-def with_votes(
-    photo: Image.Image, windows: NDArray[np.float32], degree: NDArray[np.float64], scale: float
-) -> Image.Image:
-    """The photo, of `scale` times the size that the windows speak of, under the map of their votes."""
+@dataclass(frozen=True)
+class Heat:
+    """A map, (h, w), over the first `width` x `height` pixels of a photo."""
+
+    values: NDArray[np.floating]
+    width: float
+    height: float
+
+
+def votes(windows: NDArray[np.float32], degree: NDArray[np.float64]) -> Heat:
+    """The map of one image's votes."""
+    values, cell = vote_map(windows, degree)
+    return Heat(values, values.shape[1] * cell, values.shape[0] * cell)
+
+
+def with_heat(photo: Image.Image, heat: Heat, scale: float) -> Image.Image:
+    """The photo, of `scale` times the size that the map speaks of, under it."""
     from matplotlib import colormaps
 
-    votes, cell = vote_map(windows, degree)
-    share = votes / max(votes.max(initial=0), 1e-12)
-    heat = Image.fromarray((colormaps["viridis"](share)[:, :, :3] * 255).astype(np.uint8))
-    heat = heat.resize([max(1, round(s * cell * scale)) for s in heat.size], Image.Resampling.BILINEAR)
+    share = heat.values / max(heat.values.max(initial=0), 1e-12)
+    colours = Image.fromarray((colormaps["viridis"](share)[:, :, :3] * 255).astype(np.uint8))
+    size = max(1, round(heat.width * scale)), max(1, round(heat.height * scale))
     over = photo.copy()
-    over.paste(heat, (0, 0))
+    over.paste(colours.resize(size, Image.Resampling.BILINEAR), (0, 0))
     return Image.blend(photo, over, 0.55)
 
 

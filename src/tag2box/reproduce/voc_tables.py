@@ -1,8 +1,7 @@
 """Tables 2 and 3: detection on VOC 2007 from tags, ours beside the paper's.
 
 Train on trainval with tags, score test by the devkit's rules. Windows and features of either are computed
-once and serve every row and seed; what was computed is found again. Seeds are those of the first negatives
-and of the folds.
+once and serve every row and seed; what was computed is found again. Seeds are those of the first negatives.
 """
 
 from collections.abc import Sequence
@@ -21,7 +20,8 @@ from tag2box.features import Features
 from tag2box.first_windows import CoverConfig
 from tag2box.images import ImageSet, read_images
 from tag2box.initial import InitialConfig
-from tag2box.pipeline import VERSIONS, Config, stage_keys
+from tag2box.object_maps import Maps
+from tag2box.pipeline import VERSIONS, Config, find_maps, stage_keys
 from tag2box.refinement import RefineConfig
 from tag2box.runs import RunFolder, fit_run, mined_windows
 from tag2box.runtime.progress import Progress, silent
@@ -77,9 +77,9 @@ def settings(row: str, seed: int, *, paper: bool, base: Config | None = None) ->
     """
     cover, initial, refine = CoverConfig(), InitialConfig(seed=seed), RefineConfig()
     if paper:
-        cover = CoverConfig(method="marginal", contrast=False, unknown="positive")
-        initial = InitialConfig(C=1e-3, near=1.0, loss="smooth_hinge", seed=seed)
-        refine = RefineConfig(folds=1, relabel_prior=0.0, size_prior=0.0, C=1e-3, mu=0.01)
+        cover = CoverConfig(method="marginal", snap="none", unknown="positive")
+        initial = InitialConfig(C=1e-3, loss="smooth_hinge", seed=seed)
+        refine = RefineConfig(objectness=0.0, C=1e-3, mu=0.01)
     if row == "negative mining + SVM":
         cover = replace(cover, initialiser="negative_mining")
     method = {"Cover + LSVM": "lsvm", "Cover + SLSVM": "slsvm"}.get(row, "none")
@@ -110,8 +110,7 @@ def run_voc_table(
                 replace(train, truth=None), config, out / "train", workers=workers, progress=progress
             )
             run = RunFolder(out / "train")
-            windows, features = _described(test, run, out / "test", workers, progress)
-            found = _detect(run.detector, test, windows, features)
+            found = _detect(run.detector, test, *_described(test, run, out / "test", workers, progress))
             ap = evaluate(found, test)
             share = corloc(mined_windows(run), train)
             cells.append(
@@ -134,8 +133,8 @@ def _only(images: ImageSet, classes: Sequence[str]) -> ImageSet:
 
 def _described(
     images: ImageSet, trained: RunFolder, out: Path, workers: int | None, progress: Progress
-) -> tuple[Windows, Features]:
-    """Windows and features of the test images, as the run describes its own; computed once."""
+) -> tuple[Windows, Features, Maps | None]:
+    """Windows, features and maps of the test images, as the run describes its own; computed once."""
     config, projection = trained.config, trained.result("projection")
     store = Store(out)
     with store.lock():
@@ -145,6 +144,7 @@ def _described(
         run.keys = {
             "windows": keys["windows"],
             "features": stage_key("features", VERSIONS["features"], ours, keys["windows"]),
+            "maps": keys["maps"],
         }
         search = partial(windows_of, images, config.windows, workers=run.workers)
         windows = run.in_shards("windows", len(images), search, join_windows)
@@ -153,15 +153,18 @@ def _described(
         features = run.in_rows(
             "features", windows.offsets, width, dtype, extract, lambda X: Features(X, windows.offsets)
         )
-    return windows, features
+        maps = find_maps(images, windows, config, run) if config.refine.objectness else None
+    return windows, features, maps
 
 
-def _detect(detector: Detector, images: ImageSet, windows: Windows, features: Features) -> Detections:
-    """What `detector.detect` finds, from windows and features that are there already."""
+def _detect(
+    detector: Detector, images: ImageSet, windows: Windows, features: Features, maps: Maps | None
+) -> Detections:
+    """What `detector.detect` finds, from windows, features and maps that are there already."""
     parts = []
     for i in range(len(images)):
         rows = slice(windows.offsets[i], windows.offsets[i + 1])
-        scores = detector.scores(np.asarray(features.X[rows]), windows[i])
+        scores = detector.scores(np.asarray(features.X[rows]), windows[i], maps[i] if maps else None)
         parts.append(
             detect_windows(
                 scores, windows[i], image=i, iou=detector.detect_config.iou, classes=detector.classes

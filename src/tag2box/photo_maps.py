@@ -1,0 +1,91 @@
+"""The last map of whole photos, (h, w, c): what `object_maps` looks at.
+
+Photos are resized to whole cells, their long side near `side` pixels, so that the map covers them exactly.
+"""
+
+from functools import lru_cache, partial
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from tag2box.backbone import load_network
+from tag2box.decoding import Source, read_small
+from tag2box.errors import InputError
+from tag2box.extraction import CELL
+from tag2box.features import FeaturesConfig
+from tag2box.images import ImageSet
+from tag2box.networks.inference import How, Part
+from tag2box.runtime.executor import map_ordered
+from tag2box.runtime.progress import Progress, silent
+from tag2box.windows import Windows
+
+__all__ = ["find_cells", "map_cells", "photo_map"]
+
+
+def photo_map(source: Source, side: int, config: FeaturesConfig, *, streams: int = 1) -> NDArray[np.float16]:
+    """The map of one photo, file or array, by the network of `config`: (h, w, c)."""
+    photo, (width, height) = read_small(source, side)
+    rows, columns = _blocks(np.array([height, width]), side)
+    resized = Image.fromarray(photo).resize((columns * CELL, rows * CELL), Image.Resampling.BILINEAR)
+    return np.asarray(_network(config, streams)(np.asarray(resized)[None])[0], np.float16)
+
+
+def map_cells(
+    windows: Windows, side: int, config: FeaturesConfig
+) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
+    """What is known before any photo is read: the map's (h, w) of each image, where its cells start among all
+    (n_images + 1,), and the channels. The first window of an image is the image itself.
+    """
+    network = _network(config, 1)
+    per_block = network(np.zeros((1, CELL * 4, CELL * 4, 3), np.uint8)).shape[1] / 4
+    size = np.zeros((len(windows.offsets) - 1, 2))
+    some = np.diff(windows.offsets) > 0
+    size[some] = windows.xyxy[windows.offsets[:-1][some]][:, [3, 2]]
+    shape = np.where(some[:, None], _blocks(np.maximum(size, 1), side) * per_block, 0).astype(np.int64)
+    return shape, np.append(0, np.cumsum(shape.prod(axis=1))), network.channels
+
+
+def find_cells(
+    images: ImageSet,
+    side: int,
+    config: FeaturesConfig,
+    *,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> NDArray[np.float16]:
+    """The cells of the maps of all images, (n_cells, c), image by image and row by row."""
+    job = partial(_cells, side, config)
+    return np.concatenate(
+        list(map_ordered(job, images.paths, workers=workers, progress=progress, label="maps"))
+    )
+
+
+def _cells(side: int, config: FeaturesConfig, path: Path) -> NDArray[np.float16]:
+    map_ = photo_map(path, side, config)
+    return map_.reshape(-1, map_.shape[-1])
+
+
+def _blocks(size: NDArray[np.floating], side: int) -> NDArray[np.int64]:
+    """Sizes, (..., 2) in pixels, as multiples of CELL, the long side near `side`."""
+    scale = side / size.max(axis=-1, keepdims=True)
+    return np.asarray(np.maximum(np.rint(size * scale / CELL), 1), np.int64)
+
+
+@lru_cache(maxsize=2)
+def _network(config: FeaturesConfig, streams: int) -> Part:
+    """The whole network, for photos of any size; compiled once per process."""
+    network = load_network(config.network)
+    try:
+        part = Part(network, (1, -1, -1), How(config.precision, streams, config.device))
+    except RuntimeError as error:
+        reason = f"does not take photos of any size ({str(error).splitlines()[-1]})"
+        raise InputError(_without(network.path.name, reason)) from error
+    if part.compiled.output(0).get_partial_shape().rank.get_length() != 4:
+        raise InputError(_without(network.path.name, "gives no map (n, c, h, w) of a photo"))
+    return part
+
+
+def _without(name: str, reason: str) -> str:
+    return f'{name} {reason}: set cover.snap = "contrast" and refine.objectness = 0 to do without object maps'

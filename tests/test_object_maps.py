@@ -1,0 +1,176 @@
+"""Object maps: by the book where there is one, planted objects, and real photos."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from PIL import Image
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression
+from tests.test_backbone import PREPARE, own
+
+from tag2box import corloc, read_images
+from tag2box.detections import Detections
+from tag2box.errors import InputError
+from tag2box.features import FeaturesConfig
+from tag2box.object_maps import (
+    Maps,
+    MapsConfig,
+    ObjectMaps,
+    find_objectness,
+    fit_object_maps,
+    objectness,
+)
+from tag2box.photo_maps import find_cells, map_cells, photo_map
+from tag2box.windows import Windows, WindowsConfig, find_windows
+
+H, W, C = 6, 8, 12
+FEATURES = FeaturesConfig()
+
+
+def random_maps(n, seed=0):
+    X = np.random.default_rng(seed).normal(size=(n * H * W, C)).astype(np.float16)
+    return Maps(X, np.arange(n + 1) * H * W, np.tile([H, W], (n, 1)))
+
+
+def test_the_direction_is_the_regression_of_the_energy_on_the_components():
+    maps = random_maps(9)
+    tags = np.array([[1], [1], [-1], [1], [0], [1], [-1], [1], [1]], np.int8)
+    images = np.flatnonzero(tags[:, 0] == 1)
+    cells = np.concatenate([maps[i].reshape(-1, C) for i in images]).astype(np.float64)
+    energy = np.abs(cells).sum(axis=1).reshape(len(images), -1)
+    energy -= energy.mean(axis=1, keepdims=True)
+    for m in (1, 2, 5):
+        pca = PCA(m).fit(cells)
+        fitted = LinearRegression(fit_intercept=False).fit(pca.transform(cells), energy.ravel())
+        expected = np.maximum(fitted.predict(pca.transform(maps[3].reshape(-1, C).astype(np.float64))), 0)
+        found = fit_object_maps(maps, tags, m)(maps[3])[0]
+        np.testing.assert_allclose(found.ravel(), expected, atol=1e-3 * expected.max())
+
+
+def test_a_planted_object_is_framed():
+    """Cells of the object lie along one direction and are strong; the ground is weak and of no direction."""
+    rng = np.random.default_rng(1)
+    n, maps, true, boxes = 12, random_maps(12), [], []
+    X = 0.3 * maps.X.astype(np.float32)
+    for i in range(n):
+        y, x = rng.integers(0, H - 3), rng.integers(0, W - 4)
+        X.reshape(n, H, W, C)[i, y : y + 3, x : x + 4, 2] += 4
+        true.append([x * 10, y * 10, x * 10 + 40, y * 10 + 30])
+        corner = rng.integers(0, [W - 1, H - 1], size=(30, 2))
+        size = rng.integers(1, 5, size=(30, 2))
+        other = np.concatenate([corner, np.minimum(corner + size, [W, H])], axis=1) * 10
+        boxes.append(np.array([[0, 0, W * 10, H * 10], *other.tolist(), true[-1]], np.float32))
+    windows = Windows(np.concatenate(boxes), np.arange(n + 1) * 32)
+    tags = np.ones((n, 1), np.int8)
+    share = find_objectness(Maps(X, maps.offsets, maps.shape), windows, tags, MapsConfig()).share
+    best = share.reshape(n, 32).argmax(axis=1)
+    np.testing.assert_array_equal([boxes[i][b] for i, b in enumerate(best)], true)
+
+
+@given(arrays(np.float32, (2, 3, 4), elements=st.floats(0, 8, width=16)), st.integers(0, 1000))
+def test_objectness_by_the_book(map_, seed):
+    """The means of the map by a fine grid of points; what lies outside of the photo is 0."""
+    rng = np.random.default_rng(seed)
+    corner = rng.uniform(0, [300, 220], size=(5, 2))
+    boxes = np.concatenate([corner, corner + rng.uniform(20, 100, size=(5, 2))], axis=1)
+    boxes = np.round(np.concatenate([[[0, 0, 400, 300]], np.minimum(boxes, [400, 300, 400, 300])]))
+    fine = np.zeros((2, 900, 1200))
+    fine[:, 300:600, 400:800] = map_.repeat(100, axis=1).repeat(100, axis=2)
+    expected = np.zeros((6, 2))
+    for j, (x1, y1, x2, y2) in enumerate(boxes):
+        w, h = (x2 - x1) / 4, (y2 - y1) / 4
+        inner = fine[:, int(300 + y1) : int(300 + y2), int(400 + x1) : int(400 + x2)].sum(axis=(1, 2))
+        rows, columns = np.arange(900) + 0.5 - 300, np.arange(1200) + 0.5 - 400
+        up = np.clip(np.minimum(rows + 0.5, y2 + h) - np.maximum(rows - 0.5, y1 - h), 0, 1)
+        across = np.clip(np.minimum(columns + 0.5, x2 + w) - np.maximum(columns - 0.5, x1 - w), 0, 1)
+        around = np.einsum("y,kyx,x->k", up, fine, across) - inner
+        area = (x2 - x1) * (y2 - y1)
+        expected[j] = np.maximum(np.sqrt(area) * (inner / area - around / (1.25 * area)), 0)
+    best = expected.max(axis=0)
+    expected = np.divide(expected, best, out=np.zeros_like(expected), where=best > 1e-9)
+    found = objectness(map_, boxes.astype(np.float32), 0.25)
+    np.testing.assert_allclose(found[:, best > 1e-2], expected[:, best > 1e-2], atol=2e-3)
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_a_map_of_nothing_says_nothing():
+    boxes = np.array([[0, 0, 40, 30], [5, 5, 20, 20]], np.float32)
+    assert not objectness(np.zeros((3, 4, 5), np.float32), boxes, 0.25).any()
+    assert objectness(np.zeros((3, 4, 5), np.float32), boxes[:0], 0.25).shape == (0, 3)
+    flat = Maps(np.ones((8, 4), np.float16), np.array([0, 4, 8]), np.full((2, 2), 2))
+    found = fit_object_maps(flat, np.array([[1, -1], [1, -1]], np.int8), 2)
+    assert np.isfinite(found.V).all()
+    assert not found(flat[0]).any()
+
+
+def test_maps_are_as_large_as_was_said(tmp_path):
+    sizes = [(500, 333), (40, 1200), (1, 1), (333, 500), (1300, 40)]
+    paths = []
+    for i, size in enumerate(sizes):
+        pixels = np.random.default_rng(i).integers(0, 256, (size[1], size[0], 3), np.uint8)
+        paths.append(tmp_path / f"{i}.png")
+        Image.fromarray(pixels).save(paths[-1])
+    windows = Windows(
+        np.array([[0, 0, w, h] for w, h in sizes], np.float32), np.arange(len(sizes) + 1, dtype=np.int64)
+    )
+    shape, offsets, channels = map_cells(windows, 256, FEATURES)
+    maps = [photo_map(path, 256, FEATURES) for path in paths]
+    assert [m.shape for m in maps] == [(*s, channels) for s in shape.tolist()]
+    assert shape.tolist() == [[5, 8], [8, 1], [8, 8], [8, 5], [1, 8]]
+    assert offsets[-1] == sum(m.shape[0] * m.shape[1] for m in maps)
+
+
+def test_cells_do_not_depend_on_the_workers(tmp_path):
+    for i in range(3):
+        pixels = np.random.default_rng(i).integers(0, 256, (120, 160, 3), np.uint8)
+        (tmp_path / "thing").mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(tmp_path / "thing" / f"{i}.png")
+    images = read_images(tmp_path)
+    one, two = (find_cells(images, 128, FEATURES, workers=workers) for workers in (1, 2))
+    np.testing.assert_array_equal(one, two)
+    maps = [photo_map(path, 128, FEATURES, streams=2).reshape(-1, one.shape[1]) for path in images.paths]
+    np.testing.assert_array_equal(np.concatenate(maps), one)
+
+
+def test_a_network_without_a_map_is_refused_with_the_way_out(tmp_path):
+    file = own(tmp_path, f'{PREPARE}output = "flat"\n')
+    with pytest.raises(InputError, match=r"own.onnx .* refine.objectness = 0"):
+        photo_map(np.zeros((64, 64, 3), np.uint8), 64, FeaturesConfig(network=str(file)))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: MapsConfig(side=8), "side must be from 32"),
+        (lambda: MapsConfig(components=0), "components must be at least 1"),
+        (lambda: MapsConfig(ring=0), "ring above 0"),
+    ],
+)
+def test_bad_settings_are_one_line(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def test_the_map_finds_aeroplanes(voc_folder):
+    """60 photos of VOC 2007, tags only: the best window is right in more than half of them."""
+    images = read_images(voc_folder, split="trainval").only(["aeroplane"])
+    images = images.take(images.positives("aeroplane")[:60])
+    windows = find_windows(images, WindowsConfig(), 2)
+    shape, offsets, _ = map_cells(windows, 512, FEATURES)
+    maps = Maps(find_cells(images, 512, FEATURES, workers=2), offsets, shape)
+    found = find_objectness(maps, windows, images.tags, MapsConfig())
+    assert isinstance(found.maps, ObjectMaps)
+    rows = [
+        a + found.share[a:z, 0].argmax() for a, z in zip(windows.offsets, windows.offsets[1:], strict=False)
+    ]
+    boxes = Detections(
+        image=np.arange(len(images)),
+        xyxy=windows.xyxy[rows],
+        score=np.ones(len(images)),
+        label=np.zeros(len(images), np.intp),
+        ids=images.ids,
+        classes=("aeroplane",),
+    )
+    assert corloc(boxes, images).mean > 0.5
