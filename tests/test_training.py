@@ -28,7 +28,7 @@ from tag2box.windows import Windows
 
 N_IMAGES, N_WINDOWS, D = 36, 12, 10
 SVM = InitialConfig(C=0.01, bias=1.0, rounds=20, hardest=40)
-FREE = RefineConfig(C=0.05, bias=1.0, objectness=0.0, rounds=30, top=2, tol=1e-6)
+FREE = RefineConfig(C=0.05, bias=1.0, prior=0.0, objectness=0.0, rounds=30, top=2, tol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +214,7 @@ def theta_of(weights, c):
 
 def test_slsvm_with_a_prior_ends_where_no_step_leads_down(data, trained, objectness):
     windows, features, tags = data
-    config = replace(FREE, mu=0.5, objectness=1.5)
+    config = replace(FREE, mu=0.5, prior=1.5)
     refined = refine(windows, features, tags, trained[1], config, objectness=objectness)
 
     def smoothed(scores):
@@ -235,7 +235,7 @@ def test_lsvm_with_a_prior_ends_at_the_svm_of_its_own_choice(data, trained, obje
     """Its windows fixed, the problem is convex: a general solver finds nothing better."""
     windows, features, tags = data
     prior = 1.5 * objectness
-    config = replace(FREE, method="lsvm", objectness=1.5)
+    config = replace(FREE, method="lsvm", prior=1.5)
     refined = refine(windows, features, tags, trained[1], config, objectness=objectness)
     for c in range(2):
         certified = [line["objective"] for line in refined.trace[c] if line["entered"] == 0]
@@ -260,7 +260,7 @@ def test_a_prior_that_knows_the_window_is_followed(data, trained):
     share = np.zeros((N_IMAGES, N_WINDOWS, 2), np.float32)
     share[:, 7] = 1
     for method in ("none", "lsvm", "slsvm"):
-        config = replace(FREE, method=method, objectness=10.0)
+        config = replace(FREE, method=method, prior=10.0, objectness=10.0)
         refined = refine(windows, features, tags, trained[1], config, objectness=share.reshape(-1, 2))
         assert (np.concatenate(refined.mined) % N_WINDOWS == 7).mean() > 0.9
 

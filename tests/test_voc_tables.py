@@ -70,7 +70,7 @@ def test_the_papers_settings_have_nothing_of_ours():
     config = settings("Cover + SLSVM", 0, paper=True)
     assert config.cover.snap == "none"
     assert config.initial.C == 1e-3
-    assert (config.refine.objectness, config.refine.mu) == (0, 0.01)
+    assert (config.refine.prior, config.refine.objectness, config.refine.mu) == (0, 0, 0.01)
 
 
 def test_a_missing_class_is_refused(voc, tmp_path):

@@ -40,8 +40,8 @@ MAX_ITER, TOL = 300, 1e-3
 class InitialConfig:
     """The SVM on the first windows."""
 
-    # Weight of the loss; it assumes features of length 20 (R-CNN's). The release's is 1e-3.
-    C: float = 2.5e-3
+    # Weight of the loss; it assumes features of length 20 (R-CNN's). The release's.
+    C: float = 1e-3
     # A constant feature, and what a positive counts for: the release's.
     bias: float = 10.0
     positive_weight: float = 2.0

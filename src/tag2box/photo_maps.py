@@ -88,4 +88,5 @@ def _network(config: FeaturesConfig, streams: int) -> Part:
 
 
 def _without(name: str, reason: str) -> str:
-    return f'{name} {reason}: set cover.snap = "contrast" and refine.objectness = 0 to do without object maps'
+    settings = 'cover.snap = "contrast", refine.prior = 0 and refine.objectness = 0'
+    return f"{name} {reason}: set {settings} to do without maps"

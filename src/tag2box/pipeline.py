@@ -94,7 +94,7 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
 
     # 3. Objectness: how well each window frames what its photo's map shows of the class.
     objectness = None
-    if config.cover.snap == "objectness" or config.refine.objectness > 0:
+    if config.cover.snap == "objectness" or config.refine.prior > 0 or config.refine.objectness > 0:
         maps = find_maps(images, windows, config, run)
         objectness = run.result("objectness", lambda: find_objectness(maps, windows, tags, config.maps))
     share = objectness.share if objectness else None

@@ -51,13 +51,15 @@ class RefineConfig:
 
     # "slsvm" smooths the maximum, "lsvm" does not, "none" leaves the initial detector as it is.
     method: str = "slsvm"
-    # Weight of an image's loss; it assumes features of length 20.
-    C: float = 2.5e-3
+    # Weight of an image's loss; it assumes features of length 20. The paper's.
+    C: float = 1e-3
     bias: float = 10.0
     positive_weight: float = 2.0
     # Smoothing, in units of the score.
     mu: float = 0.01
-    # γ: what the best objectness of an image adds to a score, here and in detection. 0 is the paper's.
+    # γ: what the best objectness of an image adds to a window's score in training, and afterwards: where the
+    # prior alone makes the margin, there is nothing left to learn. 0 is the paper's.
+    prior: float = 1.0
     objectness: float = 2.0
     # Windows held per image at first, passes over all windows at most, and when to stop.
     top: int = 15
@@ -78,8 +80,9 @@ class RefineConfig:
         ):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above 0, but it is {getattr(self, name)}")
-        if self.objectness < 0:
-            raise InputError(f"objectness must be at least 0, but it is {self.objectness}")
+        for name in ("prior", "objectness"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name} must be at least 0, but it is {getattr(self, name)}")
 
 
 @dataclass(frozen=True)
@@ -108,17 +111,15 @@ def refine(
     At most `config.rounds` passes over the features and two more. Memory: 8 bytes a window and class for
     scores and prior, and the windows held of one class at a time, 4 d bytes each.
     """
-    prior = np.zeros((len(features.X), tags.shape[1]), np.float32)
-    if config.objectness > 0 and objectness is not None:
-        prior = np.float32(config.objectness) * objectness
+    share = np.zeros((len(features.X), tags.shape[1]), np.float32) if objectness is None else objectness
     weights = initial
     if config.method != "none":
         classes = [
-            _Class(windows, features, tags[:, c], prior[:, c], initial, c, config)
+            _Class(windows, features, tags[:, c], share[:, c], initial, c, config)
             for c in range(tags.shape[1])
         ]
-        weights = _descend(features, classes, prior, progress)
-    scores = score_windows(features.X, weights) + prior
+        weights = _descend(features, classes, progress)
+    scores = score_windows(features.X, weights) + np.float32(config.objectness) * share
     mined = best_windows(windows.offsets, tags, scores)
     curves = calibrate(_best_of_image(windows, scores), tags)
     return Refined(weights.W, weights.b, weights.trace, mined, curves)
@@ -142,14 +143,12 @@ def _best_of_image(windows: Windows, scores: NDArray[np.float32]) -> NDArray[np.
     return np.stack([scores[a:z].max(axis=0, initial=-np.inf) for a, z in spans])
 
 
-def _descend(
-    features: Features, classes: "Sequence[_Class]", prior: NDArray[np.float32], progress: Progress
-) -> Weights:
+def _descend(features: Features, classes: "Sequence[_Class]", progress: Progress) -> Weights:
     """Rounds of solving and looking, until every class is done."""
     rounds = classes[0].config.rounds
     progress("refinement", 0, rounds)
     for round_ in range(rounds + 1):
-        scores = score_windows(features.X, _weights(classes)) + prior
+        scores = score_windows(features.X, _weights(classes))
         for c, one in enumerate(classes):
             one.look(scores[:, c])
         if round_ == rounds or all(one.done for one in classes):
@@ -171,14 +170,14 @@ class _Class:
         windows: Windows,
         features: Features,
         tags: NDArray[np.int8],
-        prior: NDArray[np.float32],
+        share: NDArray[np.float32],
         initial: Weights,
         c: int,
         config: RefineConfig,
     ) -> None:
         bags = np.flatnonzero((tags != 0) & (np.diff(windows.offsets) > 0))
         rows = [np.arange(windows.offsets[i], windows.offsets[i + 1]) for i in bags]
-        self.X, self.prior, self.config = features.X, prior.astype(np.float64), config
+        self.X, self.prior, self.config = features.X, config.prior * share.astype(np.float64), config
         self.y = tags[bags].astype(np.float64)
         self.cost = np.where(self.y > 0, config.C * config.positive_weight, config.C)
         self.offsets = np.cumsum([0, *map(len, rows)])  # of the bags' windows among themselves
@@ -194,7 +193,7 @@ class _Class:
         """See all windows' scores: take in those that would change the answer, or be done."""
         if self.done:
             return
-        s = scores[self.rows].astype(np.float64)
+        s = scores[self.rows] + self.prior[self.rows]
         if not self.trace:
             self.held |= _top(s, self.offsets, self.config.top)
         f, enters = self._smooth(s) if self.config.method == "slsvm" else self._maximum(s)
