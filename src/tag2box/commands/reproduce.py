@@ -76,7 +76,8 @@ def table2(
 ) -> None:
     """Detection on six classes of VOC 2007, from tags: four ways, beside the paper's figures.
 
-    Writes table2.md and table2.json to OUT; a run that was stopped goes on where it stopped.
+    Writes table2.md, table2.json and a report of the last row to OUT; a run that was stopped goes on where it
+    stopped.
 
     Example: tag2box reproduce table2 --data VOC2007 --seeds 3
     """
@@ -96,7 +97,8 @@ def table3(
 ) -> None:
     """Detection on all 20 classes of VOC 2007, from tags, beside the paper's figures.
 
-    Writes table3.md and table3.json to OUT; a run that was stopped goes on where it stopped.
+    Writes table3.md, table3.json and a report of the last row to OUT; a run that was stopped goes on where it
+    stopped.
 
     Example: tag2box reproduce table3 --data VOC2007
     """
@@ -116,6 +118,8 @@ def _voc_table(
     workers: int | None,
     as_json: bool,
 ) -> None:
+    from tag2box.images import read_images
+    from tag2box.report.collecting import write_report
     from tag2box.reproduce.show_voc import as_dict, as_markdown
     from tag2box.reproduce.voc_tables import run_voc_table
     from tag2box.runtime.files import write_whole
@@ -128,6 +132,7 @@ def _voc_table(
     table = as_dict(cells, classes, paper=paper)
     write_whole(out / f"{name}.json", json.dumps(table, indent=2) + "\n")
     write_whole(out / f"{name}.md", as_markdown(table))
+    page = write_report(out / "train", truths=[read_images(data, split="trainval")])
     typer.echo(json.dumps(table, indent=2) if as_json else as_markdown(table))
     if not as_json:
-        typer.echo(f"Written: {out / f'{name}.md'}, {out / f'{name}.json'}")
+        typer.echo(f"Written: {out / f'{name}.md'}, {out / f'{name}.json'}, {page}")
