@@ -44,7 +44,7 @@ VERSIONS = {
     "photos": 1,
     "tags": 1,
     "network": 1,
-    "windows": 1,
+    "windows": 2,
     "projection": 1,
     "features": 1,
     "maps": 1,

@@ -1,0 +1,140 @@
+"""What each setting is worth on VOC 2007 from tags: cross-validation on trainval, with spread over seeds.
+
+    python -m benchmarks.ablations RUN VOC2007 [NAME...]
+
+RUN: the folder of a finished `tag2box run VOC2007 --split trainval`; its windows, features, maps and
+neighbours are used. Images are dealt into three folds. For each, the tags of the fold are hidden, everything
+behind the neighbours is trained on the rest, and the fold is scored. AP07 is that of all folds together,
+CorLoc that of the best window of each positive image by the detector that has not seen it. Spread: over the
+seeds of the deal.
+"""
+
+import sys
+from functools import cache
+
+import numpy as np
+
+from benchmarks import Skip
+from tag2box import corloc, evaluate, read_images
+from tag2box.detections import Detections, detect_windows
+from tag2box.first_windows import Degrees, find_covers
+from tag2box.initial import score_windows, train_initial
+from tag2box.object_maps import find_objectness
+from tag2box.pipeline import Config
+from tag2box.refinement import best_windows, refine
+from tag2box.runs import RunFolder
+from tag2box.runtime.config import read_settings
+
+FOLDS, SEEDS = 3, 3
+TABLE = {
+    "the default": (),
+    "SVM on the cover": ("refine.method=none",),
+    "LSVM": ("refine.method=lsvm",),
+    "no objectness anywhere": ("cover.snap=none", "refine.prior=0", "refine.objectness=0"),
+    "contrast instead": ("cover.snap=contrast", "refine.prior=0", "refine.objectness=0"),
+    "objectness in the cover only": ("refine.prior=0", "refine.objectness=0"),
+    "objectness in detection only": ("cover.snap=none", "refine.prior=0"),
+    "refine.prior 0": ("refine.prior=0",),
+    "refine.prior 2": ("refine.prior=2",),
+    "refine.objectness 1": ("refine.objectness=1",),
+    "refine.objectness 3": ("refine.objectness=3",),
+    "refine.mu 0.1": ("refine.mu=0.1",),
+    "refine.mu 0.5": ("refine.mu=0.5",),
+    "C 0.0025": ("initial.C=0.0025", "refine.C=0.0025"),
+    "C 0.0004": ("initial.C=0.0004", "refine.C=0.0004"),
+    "maps.components 1": ("maps.components=1",),
+    "maps.components 3": ("maps.components=3",),
+    "maps.components 5": ("maps.components=5",),
+    "maps.ring 0.15": ("maps.ring=0.15",),
+    "maps.ring 0.5": ("maps.ring=0.5",),
+    "cover.method marginal": ("cover.method=marginal",),
+    "cover.t 5": ("cover.t=5",),
+    "cover.alpha 0.8": ("cover.alpha=0.8",),
+    "negative mining": ("cover.initialiser=negative_mining",),
+}
+
+
+class Trial:
+    """One deal of the images into folds."""
+
+    def __init__(self, run, images, seed):
+        self.images = images
+        self.windows, self.features = run.result("windows"), run.result("features")
+        self.maps, self.degrees = run.result("maps"), run.result("degrees")
+        self.fold = np.random.default_rng(seed).integers(0, FOLDS, len(images))
+        self.own = np.repeat(np.arange(len(images)), np.diff(self.windows.offsets))
+        self.objectness = cache(self.objectness)  # many settings share these
+        self.covers = cache(self.covers)
+
+    def tags(self, fold):
+        return np.where((self.fold == fold)[:, None], np.int8(0), self.images.tags)
+
+    def objectness(self, fold, config):
+        return find_objectness(self.maps, self.windows, self.tags(fold), config).share
+
+    def covers(self, fold, maps, cover):
+        tags = self.tags(fold)
+        degrees = Degrees(np.where((tags == 1)[self.own], self.degrees.above, 0), self.degrees.far)
+        share = self.objectness(fold, maps)
+        return find_covers(self.windows, self.features, tags, degrees, cover, objectness=share, workers=2)
+
+    def scores(self, config):
+        """Of every window, by the detectors that have not seen its image."""
+        out = np.empty((len(self.own), len(self.images.classes)), np.float32)
+        for fold in range(FOLDS):
+            tags, share = self.tags(fold), self.objectness(fold, config.maps)
+            covers = self.covers(fold, config.maps, config.cover)
+            initial = train_initial(self.windows, self.features, tags, covers, config.initial)
+            weights = refine(self.windows, self.features, tags, initial, config.refine, objectness=share)
+            held = self.fold[self.own] == fold
+            scores = score_windows(self.features.X, weights) + np.float32(config.refine.objectness) * share
+            out[held] = scores[held]
+        return out
+
+    def measure(self, config):
+        """AP07 and CorLoc, means over classes."""
+        scores, windows = self.scores(config), self.windows
+        parts = [
+            detect_windows(
+                scores[windows.offsets[i] : windows.offsets[i + 1]],
+                windows[i],
+                image=i,
+                classes=self.images.classes,
+            )
+            for i in range(len(windows))
+        ]
+        found = Detections.concatenate(parts, ids=self.images.ids)
+        rows = best_windows(windows.offsets, self.images.tags, scores)
+        row, label = np.concatenate(rows), np.repeat(np.arange(len(rows)), [len(r) for r in rows])
+        best = Detections(
+            image=self.own[row],
+            xyxy=windows.xyxy[row],
+            score=scores[row, label],
+            label=label,
+            ids=self.images.ids,
+            classes=self.images.classes,
+        )
+        return evaluate(found, self.images).mean, corloc(best, self.images).mean
+
+
+def run():
+    """Not one of `make bench`."""
+    raise Skip("it needs a run folder: python -m benchmarks.ablations RUN VOC2007")
+
+
+def main(run, data, names):
+    folder = RunFolder(run)
+    images = read_images(data, split="trainval").only(folder.images.classes)
+    trials = [Trial(folder, images, seed) for seed in range(SEEDS)]
+    print("| setting | AP07 | spread | CorLoc | spread |\n|---|---|---|---|---|")
+    for name in names or TABLE:
+        config = read_settings(Config(), None, TABLE[name])
+        ap, share = 100 * np.array([trial.measure(config) for trial in trials]).T
+        print(
+            f"| {name} | {ap.mean():.1f} | {ap.std():.1f} | {share.mean():.1f} | {share.std():.1f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3:])
