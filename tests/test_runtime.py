@@ -51,6 +51,15 @@ def test_a_log_gets_lines_with_the_time_left(monkeypatch, capsys):
     assert capsys.readouterr().err.splitlines() == ["windows: 2/4, 3 s left", "windows: 4/4"]
 
 
+def test_a_stage_that_comes_again_is_timed_anew(monkeypatch, capsys):
+    clock = iter([0.0, 10.0, 20.0, 500.0, 510.0, 520.0])
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(clock))
+    with progress_bars() as show:
+        for done in (0, 1, 2, 0, 1, 2):
+            show("features", done, 2)
+    assert capsys.readouterr().err.splitlines() == 2 * ["features: 1/2, 10 s left", "features: 2/2"]
+
+
 def test_the_time_left_counts_from_where_a_run_goes_on(monkeypatch, capsys):
     clock = iter([0.0, 30.0])
     monkeypatch.setattr(progress_module.time, "monotonic", lambda: next(clock))

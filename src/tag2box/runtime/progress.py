@@ -39,11 +39,14 @@ def _rich_bars() -> Iterator[Progress]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with RichProgress(*columns, console=Console(stderr=True)) as bars:
-        tasks = {}
+        tasks, last = {}, {}
 
         def show(label: str, done: int, total: int) -> None:
             if label not in tasks:  # what was done before this run says nothing about its speed
                 tasks[label] = bars.add_task(label, total=total, completed=done)
+            elif done < last[label]:  # the same stage again, for other images
+                bars.reset(tasks[label], total=total, completed=done)
+            last[label] = done
             bars.update(tasks[label], completed=done, total=total)
 
         yield show
@@ -65,3 +68,6 @@ class _Lines:
             left = f", {speed * (total - done):.0f} s left" if before < done < total else ""
             sys.stderr.write(f"{label}: {done}/{total}{left}\n")
             sys.stderr.flush()
+        if done >= total:  # should the stage come again, for other images, its time starts anew
+            self._started.pop(label, None)
+            self._spoke.pop(label, None)
