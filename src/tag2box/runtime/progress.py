@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 __all__ = ["Progress", "progress_bars", "silent"]
 
@@ -39,7 +40,8 @@ def _rich_bars() -> Iterator[Progress]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with RichProgress(*columns, console=Console(stderr=True)) as bars:
-        tasks, last = {}, {}
+        tasks: dict[str, Any] = {}
+        last: dict[str, int] = {}
 
         def show(label: str, done: int, total: int) -> None:
             if label not in tasks:  # what was done before this run says nothing about its speed
