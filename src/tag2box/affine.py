@@ -18,8 +18,8 @@ __all__ = ["Affine", "is_sparse"]
 
 Floats = NDArray[np.float64]
 
-# Below so many numbers (256 MB), threads gain little: NumPy's and SciPy's wait for each other (an iteration of
-# L-BFGS took three times as long), and lose a hundredfold where another process wants the cores.
+# Below so many numbers (256 MB) threads gain little: NumPy's and SciPy's wait for each other (an iteration
+# of L-BFGS took three times as long), and lose a hundredfold where another process wants the cores.
 SMALL = 1 << 26
 # Below this share of rows, taking them out is cheaper than a product with all.
 FEW = 0.25
