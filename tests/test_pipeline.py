@@ -19,6 +19,7 @@ from tests._toys import FAST, contents, events, make_toys
 import tag2box as t2b
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.pipeline import VERSIONS, Config, Tag2Box, stage_keys
+from tag2box.report.collecting import write_report
 from tag2box.runs import RunFolder, detect_run, fit_run
 from tag2box.runtime import run as run_module
 from tag2box.runtime.config import read_settings
@@ -229,6 +230,16 @@ def test_a_class_that_no_image_has_is_left_out(images, tmp_path):
 def test_a_handful_of_images_runs_through(images, tmp_path, n):
     found = Tag2Box(CONFIG, workers=1).fit(images.take(range(n))).predict(images.paths[:3])
     assert found.ids == images.ids[:3]
+
+
+def test_without_objectness_no_map_is_made(images, tmp_path):
+    sets = ["cover.snap=none", "refine.prior=0", "refine.objectness=0"]
+    costs = fit_run(images, read_settings(CONFIG, None, sets), tmp_path, workers=1)
+    assert not {"maps", "objectness"} & set(costs)
+    folder = RunFolder(tmp_path)
+    assert folder.detector.object_maps is None
+    assert len(detect_run(folder, images, workers=1))
+    assert "Where it looks" in write_report(tmp_path).read_text()
 
 
 def test_the_estimator_is_scikit_learns(images, tmp_path, run):

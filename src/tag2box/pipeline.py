@@ -37,7 +37,16 @@ from tag2box.runtime.store import stage_key
 from tag2box.shards import cells_of, detections_of, features_of, join_windows, windows_of
 from tag2box.windows import Windows, WindowsConfig
 
-__all__ = ["Config", "Tag2Box", "detect", "detections_key", "find_maps", "learn", "stage_keys"]
+__all__ = [
+    "Config",
+    "Tag2Box",
+    "detect",
+    "detections_key",
+    "find_maps",
+    "learn",
+    "stage_keys",
+    "uses_maps",
+]
 
 # Raised when a stage's code changes its result: what older code stored is then computed anew.
 VERSIONS = {
@@ -94,7 +103,7 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
 
     # 3. Objectness: how well each window frames what its photo's map shows of the class.
     objectness = None
-    if config.cover.snap == "objectness" or config.refine.prior > 0 or config.refine.objectness > 0:
+    if uses_maps(config):
         maps = find_maps(images, windows, config, run)
         objectness = run.result("objectness", lambda: find_objectness(maps, windows, tags, config.maps))
     share = objectness.share if objectness else None
@@ -146,6 +155,11 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
         detect_config=config.detect,
         trace=refined.trace,
     )
+
+
+def uses_maps(config: Config) -> bool:
+    """Whether any setting asks for the objectness of windows."""
+    return config.cover.snap == "objectness" or config.refine.prior > 0 or config.refine.objectness > 0
 
 
 def find_maps(images: ImageSet, windows: Windows, config: Config, run: Run) -> Maps:

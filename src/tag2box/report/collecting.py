@@ -14,6 +14,7 @@ from tag2box.detections import Detections
 from tag2box.evaluation import CorLoc, corloc, evaluate
 from tag2box.images import ImageSet
 from tag2box.neighbors import Neighbors, group_neighbors
+from tag2box.pipeline import uses_maps
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
 from tag2box.report.thumbnails import Heat, Thumbnails, votes
@@ -113,7 +114,7 @@ def _classes(
 
 def _heat(run: RunFolder, windows: Windows) -> Callable[[int, int], Heat]:
     """(class, image) -> the map that its boxes came of: the object map or, in a run without, the votes."""
-    if run.has("objectness"):
+    if uses_maps(run.config):
         maps, objects = run.result("maps"), run.result("objectness").maps
         return lambda c, i: Heat(objects(maps[i])[c], *map(float, windows[i][0, 2:]))
     above = run.result("degrees").above
