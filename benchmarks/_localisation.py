@@ -1,6 +1,6 @@
 """How well features localise, before any cover: CorLoc of the best window of each positive image.
 
-A window's degree (method.md 3): find its nearest window in every image, take the k = |P| / 2 nearest images;
+A window's degree: find its nearest window in every image, take the k = |P| / 2 nearest images;
 the share of positive ones among them. Two scores pick the best window of an image: the degree itself, and
 the contrast that the pipeline uses (leads.md): the degree, times the root of the area, times how much
 stronger the evidence is inside the window than in a ring of 25 % around it.

@@ -122,9 +122,11 @@ def run():
     raise Skip("it needs a run folder: python -m benchmarks.ablations RUN VOC2007")
 
 
-def main(run, data, names):
-    folder = RunFolder(run)
+def main(path, data, names):
+    folder = RunFolder(path)
     images = read_images(data, split="trainval").only(folder.images.classes)
+    if images.ids != folder.images.ids:
+        raise SystemExit(f"{path} was learned from other images than {data}")
     trials = [Trial(folder, images, seed) for seed in range(SEEDS)]
     print("| setting | AP07 | spread | CorLoc | spread |\n|---|---|---|---|---|")
     for name in names or TABLE:

@@ -14,6 +14,7 @@ from tag2box import corloc, read_images
 from tag2box.detections import Detections
 from tag2box.errors import InputError
 from tag2box.features import FeaturesConfig
+from tag2box.networks.onnx_writer import Graph
 from tag2box.object_maps import (
     Maps,
     MapsConfig,
@@ -22,7 +23,7 @@ from tag2box.object_maps import (
     fit_object_maps,
     objectness,
 )
-from tag2box.photo_maps import find_cells, map_cells, photo_map
+from tag2box.photo_maps import check_maps, find_cells, map_cells, photo_map
 from tag2box.windows import Windows, WindowsConfig, find_windows
 
 H, W, C = 6, 8, 12
@@ -136,8 +137,19 @@ def test_cells_do_not_depend_on_the_workers(tmp_path):
 
 def test_a_network_without_a_map_is_refused_with_the_way_out(tmp_path):
     file = own(tmp_path, f'{PREPARE}output = "flat"\n')
-    with pytest.raises(InputError, match=r"own.onnx .* refine.objectness = 0"):
-        photo_map(np.zeros((64, 64, 3), np.uint8), 64, FeaturesConfig(network=str(file)))
+    with pytest.raises(InputError, match=r"own.onnx gives no map .* refine.objectness = 0"):
+        check_maps(FeaturesConfig(network=str(file)))
+
+
+def test_a_map_that_does_not_grow_with_the_photo_is_refused(tmp_path):
+    graph = Graph()
+    graph.add("GlobalAveragePool", ["x"], "y")
+    (tmp_path / "own.onnx").write_bytes(
+        graph.serialise("own", {"x": ("n", 3, "h", "w")}, {"y": ("n", 3, 1, 1)})
+    )
+    (tmp_path / "own.toml").write_text(PREPARE)
+    with pytest.raises(InputError, match="no whole cell for every 32 pixels"):
+        check_maps(FeaturesConfig(network=str(tmp_path / "own.onnx")))
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ def test_a_second_run_computes_nothing(copied, images):
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
-        ("windows.seed=1", "windows projection features maps objectness degrees cover initial refine"),
+        ("windows.seed=1", "windows projection features objectness degrees cover initial refine"),
         ("features.whitening=0.1", "projection features degrees cover initial refine"),
         ("features.dtype=float32", "features degrees cover initial refine"),
         ("maps.side=64", "maps objectness cover initial refine"),

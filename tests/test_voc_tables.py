@@ -68,8 +68,8 @@ def test_the_papers_means_are_those_it_prints():
 
 def test_the_papers_settings_have_nothing_of_ours():
     config = settings("Cover + SLSVM", 0, paper=True)
-    assert config.cover.snap == "none"
-    assert config.initial.C == 1e-3
+    assert (config.cover.snap, config.cover.method, config.cover.unknown) == ("none", "marginal", "positive")
+    assert (config.initial.C, config.initial.loss) == (1e-3, "smooth_hinge")
     assert (config.refine.prior, config.refine.objectness, config.refine.mu) == (0, 0, 0.01)
 
 

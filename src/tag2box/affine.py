@@ -18,8 +18,8 @@ __all__ = ["Affine", "is_sparse"]
 
 Floats = NDArray[np.float64]
 
-# Below so many numbers (256 MB) threads gain little: NumPy's and SciPy's wait for each other (an iteration
-# of L-BFGS took three times as long), and lose a hundredfold where another process wants the cores.
+# Below so many numbers (256 MB of float32) threads gain little: NumPy's and SciPy's wait for each other (an
+# iteration of L-BFGS took three times as long), and lose a hundredfold where another process wants the cores.
 SMALL = 1 << 26
 # Below this share of rows, taking them out is cheaper than a product with all.
 FEW = 0.25
@@ -31,9 +31,9 @@ def is_sparse(X: Any) -> bool:
 
 
 class Affine:
-    """The map θ -> Xw + βv + s. X: (n, d) dense or CSR, never copied; θ: (d,) or, with a bias, (d + 1,).
+    """The map θ -> Xw + βv + s. X: (n, d) dense or CSR; θ: (d,) or, with a bias, (d + 1,).
 
-    shift: s, (n,); zeros where it is left out.
+    shift: s, (n,); zeros where it is left out. X is not copied, but for few rows at a time in `adjoint`.
     """
 
     def __init__(self, X: Any, bias: float, shift: Floats | None = None) -> None:

@@ -67,8 +67,9 @@ def contrast(
 def snap(cover: Cover, xyxy: ArrayLike, offsets: ArrayLike, score: ArrayLike, iou: float = 0.1) -> Cover:
     """The cover with each covered window replaced by the best-scored window of its image that overlaps it.
 
-    The cover finds where the class is, mostly by a part; the contrast says how far the object reaches. Those
-    that snap to the same one are kept once. `iou`: the least overlap; 0.1 did best on VOC, of 0.001 to 0.5.
+    The cover finds where the class is, mostly by a part; the score (contrast, or objectness) says how far the
+    object reaches. A tie leaves the window as it is; those that snap to the same one are kept once. `iou`:
+    the least overlap; 0.1 did best on VOC, of 0.001 to 0.5.
     """
     boxes, bounds = as_boxes(xyxy), np.asarray(offsets, dtype=np.int64)
     value = np.asarray(score, dtype=np.float64)
@@ -76,8 +77,10 @@ def snap(cover: Cover, xyxy: ArrayLike, offsets: ArrayLike, score: ArrayLike, io
     for image in np.unique(cover.image):
         mine = cover.image == image
         a, z = bounds[image], bounds[image + 1]
-        overlaps = iou_matrix(boxes[cover.covered[mine]], boxes[a:z]) >= iou
-        rows[mine] = a + np.where(overlaps, value[a:z], -np.inf).argmax(axis=1)
+        covered = cover.covered[mine]
+        overlaps = iou_matrix(boxes[covered], boxes[a:z]) >= iou
+        best = a + np.where(overlaps, value[a:z], -np.inf).argmax(axis=1)
+        rows[mine] = np.where(value[best] > value[covered], best, covered)
     first = np.sort(np.unique(rows, return_index=True)[1])
     return replace(cover, covered=rows[first], image=cover.image[first], by=cover.by[first])
 

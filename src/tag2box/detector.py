@@ -116,7 +116,9 @@ class Detector:
         map_: the photo's `photo_map`, where `objectness` counts.
         """
         scores = score_windows(X, Weights(self.W, self.b))
-        if self.objectness and self.object_maps is not None and map_ is not None:
+        if self.objectness:
+            if self.object_maps is None or map_ is None:
+                raise InputError("this detector counts objectness: give the photo's map")
             share = objectness(self.object_maps(map_), xyxy, self.maps.ring)
             scores += np.float32(self.objectness) * share
         return scores

@@ -1,4 +1,4 @@
-"""The first windows of each class: neighbours counted, cover, snap. Stages 3 and 4 of the method.
+"""The first windows of each class: neighbours counted, cover, snap. Stages 4 and 5 of the method.
 
     degrees = count_neighbors(features, tags, config)
     covers = find_covers(windows, features, tags, degrees, config)
@@ -43,7 +43,7 @@ class CoverConfig:
     t: int = 1
     g: str = "identity"
     alpha: float = 0.95
-    # "marginal" is the paper's greedy, "score" the release's: with contrast, score is 2 points better.
+    # "marginal" is the paper's greedy, "score" the release's.
     method: str = "score"
     # Windows of an image that may be selected, as a share: those with the most positive neighbours (release).
     seeds: float = 0.2

@@ -39,7 +39,7 @@ class MapsConfig:
 
     # The photo's long side in pixels, about: cells of stride 32 are then a sixteenth of it.
     side: int = 512
-    # Components that the map is made of: 1 takes water for a boat; more than 5 lose what classes have apart.
+    # Components that the map is made of: 1 takes water for a boat, 5 and more find less of everything.
     components: int = 2
     # How far the surroundings reach beyond each side of a window, as a share of its size.
     ring: float = 0.25
@@ -47,7 +47,7 @@ class MapsConfig:
     def __post_init__(self) -> None:
         if not 32 <= self.side <= 4096:
             raise InputError(f"side must be from 32 to 4096 pixels, but it is {self.side}")
-        if self.components < 1 or self.ring <= 0:
+        if self.components < 1 or not self.ring > 0:
             raise InputError(
                 f"components must be at least 1 and ring above 0, but they are {self.components}, {self.ring}"
             )
@@ -112,7 +112,9 @@ def _direction(maps: Maps, images: NDArray[np.intp], components: int) -> tuple[F
     values, U = np.linalg.eigh(squares / n - np.outer(mean, mean))
     first = slice(-1, -1 - min(components, len(values)), -1)
     values, U = values[first], U[:, first]
-    v = U @ np.divide(U.T @ with_energy / n, values, out=np.zeros_like(values), where=values > 1e-12)
+    v = U @ np.divide(
+        U.T @ with_energy / n, values, out=np.zeros_like(values), where=values > 1e-9 * np.trace(squares) / n
+    )
     return v, float(mean @ v)
 
 
@@ -138,9 +140,9 @@ def objectness(map_: NDArray[np.float32], boxes: NDArray[np.float32], ring: floa
     inside = _integral(map_, boxes / size)
     around = _integral(map_, (boxes + margin) / size) - inside  # what lies outside of the photo counts as 0
     area = np.prod((boxes[:, 2:] - boxes[:, :2]) / boxes[0, 2:], axis=1)[:, None]
-    contrast = np.maximum(np.sqrt(area) * (inside - around / ((1 + 2 * ring) ** 2 - 1)) / area, 0)
-    best = contrast.max(axis=0)
-    return np.asarray(np.divide(contrast, best, out=np.zeros_like(contrast), where=best > 0), np.float32)
+    stands_out = np.maximum(np.sqrt(area) * (inside - around / ((1 + 2 * ring) ** 2 - 1)) / area, 0)
+    best = stands_out.max(axis=0)
+    return np.asarray(np.divide(stands_out, best, out=np.zeros_like(stands_out), where=best > 0), np.float32)
 
 
 def _integral(map_: NDArray[np.float32], boxes: Floats) -> Floats:

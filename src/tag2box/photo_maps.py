@@ -21,7 +21,9 @@ from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows import Windows
 
-__all__ = ["find_cells", "map_cells", "photo_map"]
+__all__ = ["check_maps", "find_cells", "map_cells", "photo_map"]
+
+LARGEST = float(np.finfo(np.float16).max)
 
 
 def photo_map(source: Source, side: int, config: FeaturesConfig, *, streams: int = 1) -> NDArray[np.float16]:
@@ -29,22 +31,25 @@ def photo_map(source: Source, side: int, config: FeaturesConfig, *, streams: int
     photo, (width, height) = read_small(source, side)
     rows, columns = _blocks(np.array([height, width]), side)
     resized = Image.fromarray(photo).resize((columns * CELL, rows * CELL), Image.Resampling.BILINEAR)
-    return np.asarray(_network(config, streams)(np.asarray(resized)[None])[0], np.float16)
+    map_ = _network(config, streams)(np.asarray(resized)[None])[0]
+    return np.asarray(np.clip(map_, -LARGEST, LARGEST), np.float16)
 
 
 def map_cells(
     windows: Windows, side: int, config: FeaturesConfig
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """What is known before any photo is read: the map's (h, w) of each image, where its cells start among all
-    (n_images + 1,), and the channels. The first window of an image is the image itself.
+    (n_images + 1,), and the channels. The first window of every image is the image itself.
     """
     network = _network(config, 1)
-    per_block = network(np.zeros((1, CELL * 4, CELL * 4, 3), np.uint8)).shape[1] / 4
-    size = np.zeros((len(windows.offsets) - 1, 2))
-    some = np.diff(windows.offsets) > 0
-    size[some] = windows.xyxy[windows.offsets[:-1][some]][:, [3, 2]]
-    shape = np.where(some[:, None], _blocks(np.maximum(size, 1), side) * per_block, 0).astype(np.int64)
+    size = windows.xyxy[windows.offsets[:-1]][:, [3, 2]].astype(np.float64)
+    shape = _blocks(size, side) * _cells_of_a_block(network)
     return shape, np.append(0, np.cumsum(shape.prod(axis=1))), network.channels
+
+
+def check_maps(config: FeaturesConfig) -> None:
+    """Refuse a network that gives no map of a photo, with the settings that do without."""
+    _network(config, 1)
 
 
 def find_cells(
@@ -82,9 +87,17 @@ def _network(config: FeaturesConfig, streams: int) -> Part:
     except RuntimeError as error:
         reason = f"does not take photos of any size ({str(error).splitlines()[-1]})"
         raise InputError(_without(network.path.name, reason)) from error
-    if part.compiled.output(0).get_partial_shape().rank.get_length() != 4:
+    if not part.gives_map:
         raise InputError(_without(network.path.name, "gives no map (n, c, h, w) of a photo"))
+    if _cells_of_a_block(part) < 1:
+        raise InputError(_without(network.path.name, f"has no whole cell for every {CELL} pixels of a photo"))
     return part
+
+
+def _cells_of_a_block(network: Part) -> int:
+    """The map's cells along CELL pixels; 0 where its size is not as many times that of the photo."""
+    h, w = network(np.zeros((1, 3 * CELL, 4 * CELL, 3), np.uint8)).shape[1:3]
+    return h // 3 if h % 3 == 0 and w * 3 == h * 4 else 0
 
 
 def _without(name: str, reason: str) -> str:

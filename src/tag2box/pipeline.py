@@ -26,7 +26,7 @@ from tag2box.images import ImageSet, read_images
 from tag2box.initial import InitialConfig, train_initial
 from tag2box.look import look, usable
 from tag2box.object_maps import Maps, MapsConfig, find_objectness
-from tag2box.photo_maps import map_cells
+from tag2box.photo_maps import check_maps, map_cells
 from tag2box.photos import find_photos
 from tag2box.refinement import RefineConfig, refine
 from tag2box.runtime.executor import map_ordered, n_workers
@@ -59,7 +59,7 @@ VERSIONS = {
     "maps": 1,
     "objectness": 1,
     "degrees": 1,
-    "cover": 2,
+    "cover": 3,
     "initial": 1,
     "refine": 2,
     "detector": 2,
@@ -85,6 +85,8 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
     images = replace(images, truth=None)  # nobody below can look
     tags = known_tags(images.tags, config.cover.unknown)
     workers, progress = run.workers, run.progress
+    if uses_maps(config):
+        check_maps(config.features)
 
     # 1. Windows: where an object might be.
     search = partial(windows_of, images, config.windows, workers=workers)
@@ -159,7 +161,9 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
 
 def uses_maps(config: Config) -> bool:
     """Whether any setting asks for the objectness of windows."""
-    return config.cover.snap == "objectness" or config.refine.prior > 0 or config.refine.objectness > 0
+    cover, refine = config.cover, config.refine
+    snaps = cover.initialiser == "cover" and cover.snap == "objectness"
+    return snaps or refine.objectness > 0 or (refine.method != "none" and refine.prior > 0)
 
 
 def find_maps(images: ImageSet, windows: Windows, config: Config, run: Run) -> Maps:
@@ -193,8 +197,8 @@ def stage_keys(images: ImageSet, config: Config, run: Run) -> dict[str, str]:
     stage("windows", config.windows, "photos")
     stage("projection", replace(config.features, network="", dtype="float32"), "windows", "network")
     stage("features", config.features.dtype, "projection")
-    stage("maps", [config.maps.side, config.features.precision, config.features.device], "windows", "network")
-    stage("objectness", [config.maps, config.cover.unknown], "maps", "tags")
+    stage("maps", [config.maps.side, config.features.precision, config.features.device], "photos", "network")
+    stage("objectness", [config.maps, config.cover.unknown], "maps", "windows", "tags")
     stage("degrees", [config.cover.k, config.cover.unknown, config.cover.dimensions], "features", "tags")
     stage("cover", config.cover, "degrees", "objectness")
     stage("initial", config.initial, "cover")

@@ -57,9 +57,10 @@ class RefineConfig:
     positive_weight: float = 2.0
     # Smoothing, in units of the score.
     mu: float = 0.01
-    # γ: what the best objectness of an image adds to a window's score in training, and afterwards: where the
-    # prior alone makes the margin, there is nothing left to learn. 0 is the paper's.
+    # γ: what the best objectness of an image adds to a window's score while training. With more, the prior
+    # alone makes the margin. 0 is the paper's.
     prior: float = 1.0
+    # The same afterwards, in detection. 0 is the paper's.
     objectness: float = 2.0
     # Windows held per image at first, passes over all windows at most, and when to stop.
     top: int = 15
@@ -81,7 +82,7 @@ class RefineConfig:
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above 0, but it is {getattr(self, name)}")
         for name in ("prior", "objectness"):
-            if getattr(self, name) < 0:
+            if not getattr(self, name) >= 0:
                 raise InputError(f"{name} must be at least 0, but it is {getattr(self, name)}")
 
 
@@ -108,9 +109,11 @@ def refine(
 ) -> Refined:
     """The refined detector of every class, from `initial`; objectness: (n_windows, n_classes).
 
-    At most `config.rounds` passes over the features and two more. Memory: 8 bytes a window and class for
-    scores and prior, and the windows held of one class at a time, 4 d bytes each.
+    At most `config.rounds` passes over the features and two more. Memory: 17 bytes a window and class
+    (scores, objectness, which are held), and the windows held of one class at a time, 4 d bytes each.
     """
+    if objectness is None and (config.prior > 0 or config.objectness > 0):
+        raise InputError("prior and objectness need the objectness of the windows: give it, or set both to 0")
     share = np.zeros((len(features.X), tags.shape[1]), np.float32) if objectness is None else objectness
     weights = initial
     if config.method != "none":
@@ -177,7 +180,7 @@ class _Class:
     ) -> None:
         bags = np.flatnonzero((tags != 0) & (np.diff(windows.offsets) > 0))
         rows = [np.arange(windows.offsets[i], windows.offsets[i + 1]) for i in bags]
-        self.X, self.prior, self.config = features.X, config.prior * share.astype(np.float64), config
+        self.X, self.share, self.config = features.X, share, config
         self.y = tags[bags].astype(np.float64)
         self.cost = np.where(self.y > 0, config.C * config.positive_weight, config.C)
         self.offsets = np.cumsum([0, *map(len, rows)])  # of the bags' windows among themselves
@@ -193,7 +196,7 @@ class _Class:
         """See all windows' scores: take in those that would change the answer, or be done."""
         if self.done:
             return
-        s = scores[self.rows] + self.prior[self.rows]
+        s = scores[self.rows] + self._prior(self.rows)
         if not self.trace:
             self.held |= _top(s, self.offsets, self.config.top)
         f, enters = self._smooth(s) if self.config.method == "slsvm" else self._maximum(s)
@@ -210,6 +213,9 @@ class _Class:
             self._judge(value, exact=np.array_equal(witness, self.witness))
             self.witness = witness
             self.held[witness] = True
+
+    def _prior(self, rows: Rows) -> Floats:
+        return self.config.prior * self.share[rows].astype(np.float64)
 
     def _judge(self, value: float, *, exact: bool, settled: bool = True) -> None:
         """Keep the best θ; done, if `settled`, when it is exact or hardly better than the best before it."""
@@ -234,7 +240,7 @@ class _Class:
         if self.done:
             return
         at = np.flatnonzero(self.held)
-        A = Affine(self.X[self.rows[at]].astype(np.float32), self.config.bias, self.prior[self.rows[at]])
+        A = Affine(self.X[self.rows[at]].astype(np.float32), self.config.bias, self._prior(self.rows[at]))
         problem = BagProblem(A, np.searchsorted(at, self.offsets), self.y, self.cost)
         with A.few_threads():
             if self.config.method == "slsvm":

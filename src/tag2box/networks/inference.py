@@ -60,7 +60,9 @@ class Part:
         device, settings = _settings(how, _core().available_devices)
         self.compiled = _core().compile_model(model, device, settings)
         self.batch = shape[0]
-        self.channels: int = self.compiled.output(0).get_partial_shape()[-1].get_length()
+        shape_out = self.compiled.output(0).get_partial_shape()
+        self.gives_map: bool = shape_out.rank.get_length() == 4
+        self.channels: int = shape_out[-1].get_length() if shape_out[-1].is_static else -1
         self.queue = ov.AsyncInferQueue(self.compiled, how.streams)
 
     def __call__(self, x: NDArray[Any]) -> NDArray[np.float32]:

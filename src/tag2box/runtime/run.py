@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from numpy.typing import DTypeLike, NDArray
 
+from tag2box.errors import Tag2BoxError
 from tag2box.runtime.executor import n_workers
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.store import Store
@@ -83,7 +84,13 @@ class Run:
             missing = [(a, z) for a, z in bounds if not rows.has(a, z)]
             with self._timed(stage, shards=len(bounds), shards_reused=len(bounds) - len(missing)):
                 for a, z in missing:
-                    rows.save(a, z, int(offsets[a]), compute(a, z, self._within(a, n)))
+                    X = compute(a, z, self._within(a, n))
+                    if X.shape != (offsets[z] - offsets[a], width):
+                        raise Tag2BoxError(
+                            f"{stage} of items {a} to {z} are {X.shape}, "
+                            f"where {(int(offsets[z] - offsets[a]), width)} was expected"
+                        )
+                    rows.save(a, z, int(offsets[a]), X)
                 self.store.save_rows(stage, self.keys[stage], rows, wrap(rows.array()))
         found: T = self.store.load(stage, self.keys[stage])
         return found
