@@ -274,3 +274,22 @@ def test_degenerate_data_is_survived():
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 assert np.isfinite(model.fit(bags, y).decision_function(bags)).all()
+
+
+@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("bias", [0.0, 3.0])
+def test_scores_and_adjoint_are_those_of_the_whole_matrix(make, bias):
+    """With a shift and without, for few rows that count and for many, and at θ = 0."""
+    rng = np.random.default_rng(5)
+    X, shift = rng.normal(size=(40, 6)), rng.normal(size=40)
+    full = np.hstack([X, np.full((40, 1), bias)]) if bias else X
+    A, plain = Affine(make(X), bias, shift), Affine(make(X), bias)
+    for theta in (np.zeros(full.shape[1]), rng.normal(size=full.shape[1])):
+        np.testing.assert_allclose(A.scores(theta), full @ theta + shift)
+        np.testing.assert_allclose(plain.scores(theta), full @ theta, atol=1e-12)
+    for n in (0, 3, 39):
+        r = np.where(np.arange(40) < n, rng.normal(size=40), 0.0)
+        np.testing.assert_allclose(A.adjoint(r), full.T @ r, atol=1e-12)
+    some = np.array([7, 2, 30])
+    theta = rng.normal(size=full.shape[1])
+    np.testing.assert_allclose(A.take(some).scores(theta), A.scores(theta)[some])

@@ -73,6 +73,11 @@ class CoverConfig:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, but it is {getattr(self, name)}")
 
+    @property
+    def snaps_by(self) -> str:
+        """`snap`, of a cover; the rival's windows stay as they are."""
+        return self.snap if self.initialiser == "cover" else "none"
+
 
 @dataclass(frozen=True)
 class Degrees:
@@ -175,7 +180,7 @@ def find_covers(
     objectness: (n_windows, n_classes), for `config.snap`. Memory: the table of a class's seeds, 12 k bytes
     each.
     """
-    if config.snap == "objectness" and config.initialiser == "cover" and objectness is None:
+    if config.snaps_by == "objectness" and objectness is None:
         raise InputError(
             'snap = "objectness" needs the objectness of the windows: give it, or snap otherwise'
         )
@@ -218,9 +223,9 @@ def _snapped(
     c: int,
     config: CoverConfig,
 ) -> Cover:
-    if config.snap == "none" or config.initialiser != "cover":
+    if config.snaps_by == "none":
         return cover
-    if config.snap == "contrast":
+    if config.snaps_by == "contrast":
         score = contrast(windows.xyxy, windows.offsets, above)
     else:
         assert objectness is not None

@@ -92,7 +92,7 @@ def fit_object_maps(maps: Maps, tags: NDArray[np.int8], components: int) -> Obje
     c = maps.X.shape[1]
     V, a = np.zeros((tags.shape[1], c), np.float32), np.zeros(tags.shape[1], np.float32)
     for k, column in enumerate(tags.T):
-        images = np.flatnonzero((column == 1) & (np.diff(maps.offsets) > 0))
+        images = np.flatnonzero(column == 1)
         if len(images):
             V[k], a[k] = _direction(maps, images, components)
     return ObjectMaps(V, a)

@@ -161,9 +161,9 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
 
 def uses_maps(config: Config) -> bool:
     """Whether any setting asks for the objectness of windows."""
-    cover, refine = config.cover, config.refine
-    snaps = cover.initialiser == "cover" and cover.snap == "objectness"
-    return snaps or refine.objectness > 0 or (refine.method != "none" and refine.prior > 0)
+    refine = config.refine
+    in_training = refine.method != "none" and refine.prior > 0
+    return config.cover.snaps_by == "objectness" or in_training or refine.objectness > 0
 
 
 def find_maps(images: ImageSet, windows: Windows, config: Config, run: Run) -> Maps:

@@ -112,7 +112,7 @@ def refine(
     At most `config.rounds` passes over the features and two more. Memory: 17 bytes a window and class
     (scores, objectness, which are held), and the windows held of one class at a time, 4 d bytes each.
     """
-    if objectness is None and (config.prior > 0 or config.objectness > 0):
+    if objectness is None and ((config.method != "none" and config.prior > 0) or config.objectness > 0):
         raise InputError("prior and objectness need the objectness of the windows: give it, or set both to 0")
     share = np.zeros((len(features.X), tags.shape[1]), np.float32) if objectness is None else objectness
     weights = initial

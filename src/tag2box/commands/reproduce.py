@@ -62,6 +62,7 @@ def table1(
 
 Data = Annotated[Path, typer.Option(help="VOC 2007 in the devkit's layout, with its Annotations.")]
 Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0 to N-1 of the first negatives.")]
+Out = Annotated[Path, typer.Option(help="Where results go, and are found again.")]
 Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings instead of ours.")]
 
 
@@ -70,7 +71,7 @@ def table2(
     data: Data,
     seeds: Seeds = 1,
     paper: Paper = False,
-    out: Annotated[Path, typer.Option(help="Where results go, and are found again.")] = Path("runs/table2"),
+    out: Out = Path("runs/table2"),
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
@@ -91,7 +92,7 @@ def table3(
     data: Data,
     seeds: Seeds = 1,
     paper: Paper = False,
-    out: Annotated[Path, typer.Option(help="Where results go, and are found again.")] = Path("runs/table3"),
+    out: Out = Path("runs/table3"),
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
