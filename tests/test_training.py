@@ -254,6 +254,16 @@ def test_lsvm_with_a_prior_ends_at_the_svm_of_its_own_choice(data, trained, obje
         assert objective(theta) <= best * (1 + 5e-3)
 
 
+@pytest.mark.parametrize("method", ["lsvm", "slsvm"])
+def test_a_class_that_has_not_settled_is_told(data, trained, method, caplog):
+    windows, features, tags = data
+    for rounds in (1, 30):
+        refine(windows, features, tags, trained[1], replace(FREE, method=method, rounds=rounds))
+    assert [record.getMessage() for record in caplog.records] == [
+        "refinement: 2 of 2 classes still changed after 1 passes: raise refine.rounds"
+    ]
+
+
 def test_objectness_decides_what_is_mined(data, trained):
     """1 on one window and 0 elsewhere, with a weight that no score reaches."""
     windows, features, tags = data

@@ -16,6 +16,7 @@ parts of objects.
 In a class's trace a round has the objective over all windows, how many were held, and how many came in.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -40,6 +41,8 @@ __all__ = ["RefineConfig", "Refined", "best_windows", "refine"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+
+log = logging.getLogger("tag2box")
 
 METHODS = ("slsvm", "lsvm", "none")
 MAX_ITER = 200
@@ -70,15 +73,7 @@ class RefineConfig:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise InputError(f"method must be one of {', '.join(METHODS)}, but it is {self.method!r}")
-        for name in (
-            "C",
-            "bias",
-            "positive_weight",
-            "mu",
-            "top",
-            "rounds",
-            "tol",
-        ):
+        for name in ("C", "bias", "positive_weight", "mu", "top", "rounds", "tol"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above 0, but it is {getattr(self, name)}")
         for name in ("prior", "objectness"):
@@ -160,6 +155,14 @@ def _descend(features: Features, classes: "Sequence[_Class]", progress: Progress
             one.solve()
         progress("refinement", round_ + 1, rounds)
     progress("refinement", rounds, rounds)
+    unsettled = sum(not one.done for one in classes)
+    if unsettled:
+        log.warning(
+            "refinement: %d of %d classes still changed after %d passes: raise refine.rounds",
+            unsettled,
+            len(classes),
+            rounds,
+        )
     for one in classes:
         one.theta = one.best_theta
     return _weights(classes)
