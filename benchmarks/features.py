@@ -1,8 +1,4 @@
-"""Features: windows per second, first feature, memory, precision, and how well they localise.
-
-`make bench BENCH=features` measures the bars; `python -m benchmarks.features NAME...` lines of the table in
-docs/features.md (all of them without a name, on the subset; `--full` on all of voc6).
-"""
+"""Features: windows per second, one photo, precision, first feature, memory. Quality: `feature_table`."""
 
 import os
 import subprocess
@@ -15,80 +11,34 @@ import numpy as np
 from PIL import Image
 
 from benchmarks import Line, Skip, data
-from benchmarks._localisation import corloc
 from tag2box.backbone import load_network
 from tag2box.decoding import read_image
 from tag2box.extraction import padded
 from tag2box.features import FeaturesConfig, find_features, find_projection, window_features
-from tag2box.images import ImageSet, Truth, read_images
+from tag2box.images import read_images
 from tag2box.windows import Windows, find_windows, selective_search
 
 DEFAULT = FeaturesConfig()
-WARP = replace(DEFAULT, mode="warp", padding=0.0)
-ROUNDS = 3
-
-TABLE = {
-    "shared": DEFAULT,
-    "warp": WARP,
-    **{f"shared, padding {p}": replace(DEFAULT, padding=p) for p in (-0.05, 0.0, 0.15)},
-    "warp, padding 0.15": replace(WARP, padding=0.15),
-    "warp, 224 px": replace(WARP, size=224),
-    "shared, crop 12": replace(DEFAULT, crop=12),
-    "shared, levels 512 256 128": replace(DEFAULT, levels=(512, 256, 128)),
-    "shared, level 512": replace(DEFAULT, levels=(512,)),
-    "shared, cut at block2": replace(DEFAULT, cut="block2", crop=32),
-    "shared, cut at block7": replace(DEFAULT, cut="block7", crop=8),
-    "shared, cut at block4": replace(DEFAULT, cut="block4", crop=16),
-    "shared, grid 1": replace(DEFAULT, grid=1),
-    "shared, grid 4": replace(DEFAULT, grid=4),
-    "shared, f32": replace(DEFAULT, precision="f32"),
-    "shared, whitening 0": replace(DEFAULT, whitening=0.0),
-    "shared, whitening 0.5": replace(DEFAULT, whitening=0.5),
-    "shared, 256 dimensions": replace(DEFAULT, dimensions=256),
-}
+PHOTOS, ROUNDS = 40, 3
 
 
 def run():
-    images, windows = scenes(5, 10, 200)
+    everything = read_images(data("voc6") / "VOC2007", split="trainval")
+    images = everything.take(np.random.default_rng(0).permutation(len(everything))[:PHOTOS])
+    windows = first_windows(images, 200)
     projection = find_projection(images, windows, DEFAULT)
     yield speed(images, windows, projection)
     yield one_photo(images, projection)
     yield precision(images, windows)
     yield first_feature()
     yield memory()
-    images, windows = scenes(30, 60, 150)
-    (ours, ours_contrast), (rival, rival_contrast) = (localise(images, windows, c) for c in (DEFAULT, WARP))
-    quality = f"by contrast {ours_contrast:.3f}, warp {rival_contrast:.3f}"
-    yield Line("share of boxes missed by degree", 1 - ours, 1 - rival, "of images", "warp 128 px", quality)
 
 
-def scenes(per_class, without, most):
-    """Some positives of each class and some images with none, and at most `most` windows of each."""
-    everything = read_images(data("voc6") / "VOC2007", split="trainval")
-    rng = np.random.default_rng(0)
-    positives = [rng.permutation(everything.positives(name))[:per_class] for name in everything.classes]
-    none = np.flatnonzero((everything.tags == -1).all(axis=1))
-    images = subset(everything, np.unique(np.concatenate([*positives, rng.permutation(none)[:without]])))
+def first_windows(images, most):
+    """At most `most` windows of each image, the likeliest objects first."""
     windows = find_windows(images, workers=None)
     boxes = [windows[i][:most] for i in range(len(windows))]
-    return images, Windows(np.concatenate(boxes), np.cumsum([0, *map(len, boxes)]))
-
-
-def subset(images, chosen):
-    truth = images.truth
-    kept = np.flatnonzero(np.isin(truth.image, chosen))
-    return ImageSet(
-        tuple(images.ids[i] for i in chosen),
-        tuple(images.paths[i] for i in chosen),
-        images.tags[chosen],
-        images.classes,
-        Truth(
-            np.searchsorted(chosen, truth.image[kept]),
-            truth.xyxy[kept],
-            truth.label[kept],
-            truth.difficult[kept],
-        ),
-    )
+    return Windows(np.concatenate(boxes), np.cumsum([0, *map(len, boxes)]))
 
 
 def speed(images, windows, projection):
@@ -162,7 +112,7 @@ def one_photo(images, projection):
 def precision(images, windows):
     """Mean cosine of the raw vectors in reduced precision to those in fp32."""
     raw = replace(DEFAULT, dimensions=None, norm="l2", length=1.0, dtype="float32")
-    chosen = subset(images, np.arange(6))
+    chosen = images.take(np.arange(6))
     some = Windows(windows.xyxy[: windows.offsets[6]], windows.offsets[:7])
     identity = find_projection(chosen, some, raw)
     reduced, full = (
@@ -206,23 +156,3 @@ def first_feature():
 
 def memory():
     return Line("peak memory, 80 megapixels", fresh(8000, 10000)[1], 2048.0, "MB", "the bar", "2000 windows")
-
-
-def localise(images, windows, config):
-    projection = find_projection(images, windows, config, workers=2)
-    features = find_features(images, windows, projection, config, workers=2)
-    sizes = [Image.open(path).size for path in images.paths]
-    return corloc(features.X, images, windows, sizes)[0]
-
-
-if __name__ == "__main__":
-    names = [name for name in sys.argv[1:] if name != "--full"] or list(TABLE)
-    images, windows = scenes(400, 400, 300) if "--full" in sys.argv else scenes(40, 60, 150)
-    print(f"{len(images)} images, {len(windows.xyxy)} windows")
-    for name in names:
-        started = time.perf_counter()
-        degree, contrast = localise(images, windows, TABLE[name])
-        print(
-            f"{name}: degree {degree:.3f} contrast {contrast:.3f} {time.perf_counter() - started:.0f} s",
-            flush=True,
-        )

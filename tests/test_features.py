@@ -112,7 +112,7 @@ def test_cells_look_where_they_stand():
         rows, columns = np.indices(response.shape)
         centre = np.array([(response * columns).sum(), (response * rows).sum()]) / response.sum()
         off.append((x + 0.5, y + 0.5) - (centre + 0.5) * 16)
-    np.testing.assert_allclose(np.mean(off, axis=0), 0, atol=16 / 6)
+    np.testing.assert_allclose(np.mean(off, axis=0), 0, atol=16 / 4)  # half a cell would be a wrong rule
 
 
 def test_shared_is_close_to_warp_on_a_photo():

@@ -58,12 +58,12 @@ def load_network(name: str | Path) -> Network:
     return _described(path, path.with_suffix(".toml"))
 
 
-# Where to cut (the middle of stride 16) and what to pool (before the 1x1 convolution to 1280 channels), both
-# by the table in docs/features.md.
+# Where to cut (after the first maps of stride 16) and what to pool (before the 1x1 convolution to 1280
+# channels), both by the table in docs/features.md.
 _MAPS = {
-    "efficientnet-lite0": ("block10", "block15"),
-    "efficientnet-lite1": ("block14", "block20"),
-    "efficientnet-lite2": ("block14", "block20"),
+    "efficientnet-lite0": ("block7", "block15"),
+    "efficientnet-lite1": ("block10", "block20"),
+    "efficientnet-lite2": ("block10", "block20"),
 }
 
 

@@ -31,7 +31,8 @@ from tag2box.windows import WindowsConfig, search_windows
 
 __all__ = ["DetectConfig", "Detector", "network_hash"]
 
-FORMAT = "tag2box detector 2"
+# Raised too when windows, features or maps are computed otherwise: an older detector would see other numbers.
+FORMAT = "tag2box detector 3"
 
 
 @dataclass(frozen=True)
@@ -167,7 +168,9 @@ class Detector:
                 header = json.loads(stored["header"].tobytes())
                 arrays = {name: stored[name] for name in stored.files if name != "header"}
             if header["format"] != FORMAT:
-                raise InputError(f"its format is not {FORMAT!r}")
+                raise InputError(
+                    f"it is a {header['format']!r}, and this version reads {FORMAT!r}: learn it again"
+                )
             projection = Projection(arrays["mean"], arrays["A"], header["norm"], header["length"])
             return cls(
                 classes=tuple(header["classes"]),

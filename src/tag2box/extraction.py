@@ -26,6 +26,9 @@ BATCH = 16
 ROUND = 512
 # Photos are filled up to multiples of this: every stride of the networks divides it.
 CELL = 32
+# A window is taken where it has so many times the crop's cells: out of a larger photo each cell sees less of
+# what is around the window. 1 would be the size that `warp` sees.
+FINER = 2**0.5
 
 
 def padded(boxes: Boxes, padding: float) -> Boxes:
@@ -65,7 +68,7 @@ class Shared:
     """Early layers once per photo and level, late layers per window on a `crop` x `crop` piece of the map.
 
     `levels`: the photo's long side, in pixels, at each level. A window is taken from the level at which its
-    crop comes nearest to one sample per cell: from there, its numbers are nearly those of `warp`.
+    side comes nearest to `FINER` times `crop` cells.
     """
 
     def __init__(
@@ -96,7 +99,7 @@ class Shared:
         used = np.unique(level)
         photos = [_resized(photo, self.levels[k]) for k in used]
         maps = [m[0] for m in self.early.each([_filled_up(resized)[None] for resized in photos])]
-        # Cell i looks at [i, i + 1) stride, to an eighth of it, in spite of SAME's uneven padding: tested.
+        # Cell i looks at [i, i + 1) stride, to a fifth of it, in spite of SAME's uneven padding: tested.
         cells_per_pixel = [np.array(p.shape[1::-1]) / photo.shape[1::-1] / self.stride for p in photos]
         out = np.empty((len(boxes), self.grid, self.grid, self.late.channels), np.float32)
         order = np.argsort(level, kind="stable")  # batches are filled across levels: few rows are wasted
@@ -111,10 +114,10 @@ class Shared:
         return out
 
     def _level(self, photo: Photo, boxes: Boxes) -> NDArray[np.intp]:
-        """The level of each box at which its side (geometric mean) is nearest to the crop's, as a ratio."""
+        """The level of each box at which its side (geometric mean) is nearest to the one wanted, by ratio."""
         scales = self.levels / max(photo.shape[:2])
         sides = np.sqrt(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))
-        ratio = sides[:, None] * scales / (self.crop * self.stride)  # (n, levels)
+        ratio = sides[:, None] * scales / (FINER * self.crop * self.stride)  # (n, levels)
         nearest: NDArray[np.intp] = np.abs(np.log(ratio)).argmin(axis=1)
         return nearest
 

@@ -46,17 +46,16 @@ class FeaturesConfig:
     network: str = "efficientnet-lite0"
     # "shared" cuts windows out of an early map, "warp" out of the photo: as good, ten times slower.
     mode: str = "shared"
-    # shared: the map to cut at; None is the network's own choice, for EfficientNet the middle of stride 16.
+    # shared: the map to cut at; None is the network's own choice, for EfficientNet early in stride 16.
     cut: str | None = None
     # shared: cells of the early map per window and direction; 8 of stride 16 are 128 px.
     crop: int = 8
-    # shared: long sides of the photo, in pixels. Steps of sqrt 2: with steps of 2, CorLoc falls by 2 points.
-    levels: tuple[int, ...] = (724, 512, 362, 256, 181, 128)
+    # shared: long sides of the photo, in pixels. Small windows are taken from the large ones.
+    levels: tuple[int, ...] = (724, 512, 362, 256, 181)
     # warp: pixels per window and direction.
     size: int = 128
-    # Context on each side, as a share of the window. Less is better by the degree alone; more makes
-    # the better detector: an SVM on true boxes has 4 points of AP more with 0.05 than with -0.05.
-    padding: float = 0.05
+    # Context on each side, as a share of the window. With more, a part of an object looks like all of it.
+    padding: float = 0.0
     # Averages over grid x grid parts of the window: 1 forgets the layout, more keep it.
     grid: int = 2
     # "auto" is bf16 where the processor has it, else f32.

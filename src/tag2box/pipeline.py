@@ -54,7 +54,7 @@ VERSIONS = {
     "tags": 1,
     "network": 1,
     "windows": 2,
-    "projection": 1,
+    "projection": 2,
     "features": 1,
     "maps": 1,
     "objectness": 1,

@@ -1,0 +1,73 @@
+"""How well windows are told apart, by setting: the table of docs/features.md.
+
+    python -m benchmarks.feature_table [NAME...]
+
+CorLoc by the neighbours alone (`_localisation`) on all of voc6 trainval, the first windows of each photo, the
+same for every setting. `make bench BENCH=feature_table` measures the two that the bar is about.
+"""
+
+import sys
+import time
+from dataclasses import replace
+
+from benchmarks import Line, data
+from benchmarks._localisation import corloc
+from benchmarks.features import first_windows
+from tag2box.features import FeaturesConfig, find_features, find_projection
+from tag2box.images import read_images
+
+WINDOWS = 100  # of each photo: the differences are those of settings, not of rare windows
+SHARED = FeaturesConfig()
+WARP = replace(SHARED, mode="warp")
+
+TABLE = {
+    "shared": SHARED,
+    "warp": WARP,
+    **{f"shared, padding {p}": replace(SHARED, padding=p) for p in (-0.1, -0.05, 0.05, 0.15)},
+    **{f"warp, padding {p}": replace(WARP, padding=p) for p in (-0.05, 0.05)},
+    "shared, cut at block7": replace(SHARED, cut="block7"),
+    "shared, cut at block4, 16 cells": replace(SHARED, cut="block4", crop=16),
+    "shared, 6 cells": replace(SHARED, crop=6),
+    "shared, 10 cells": replace(SHARED, crop=10),
+    "shared, 12 cells": replace(SHARED, crop=12),
+    "shared, levels 512 256 128": replace(SHARED, levels=(512, 256, 128)),
+    "shared, level 512": replace(SHARED, levels=(512,)),
+    "shared, 1 x 1": replace(SHARED, grid=1),
+    "shared, 4 x 4": replace(SHARED, grid=4),
+    "shared, whitening 0": replace(SHARED, whitening=0.0),
+    "shared, whitening 0.5": replace(SHARED, whitening=0.5),
+    "shared, 128 dimensions": replace(SHARED, dimensions=128),
+    "shared, f32": replace(SHARED, precision="f32"),
+}
+
+
+def run():
+    images, windows = everything()
+    (ours, _), (rival, _) = (localise(images, windows, config)[0] for config in (SHARED, WARP))
+    quality = f"CorLoc by degree: {100 * ours.mean():.1f}, warp {100 * rival.mean():.1f}"
+    yield Line("images missed by degree", 1 - ours.mean(), 1 - rival.mean(), "", "warp 128 px", quality)
+
+
+def everything():
+    """All of voc6 trainval, and the first windows of each photo."""
+    images = read_images(data("voc6") / "VOC2007", split="trainval")
+    return images, first_windows(images, WINDOWS)
+
+
+def localise(images, windows, config):
+    """CorLoc by degree and by contrast, (2, halves), and the seconds that the features took."""
+    projection = find_projection(images, windows, config, workers=None)
+    started = time.perf_counter()
+    features = find_features(images, windows, projection, config, workers=None)
+    seconds = time.perf_counter() - started
+    return corloc(features.X, images, windows).T, seconds
+
+
+if __name__ == "__main__":
+    images, windows = everything()
+    print("| setting | CorLoc by degree | three halves | by contrast | time |\n|---|---|---|---|---|")
+    for name in sys.argv[1:] or TABLE:
+        (degree, contrast), seconds = localise(images, windows, TABLE[name])
+        halves = ", ".join(f"{100 * share:.1f}" for share in degree)
+        figures = f"{100 * degree.mean():.1f} | {halves} | {100 * contrast.mean():.1f} | {seconds:.0f} s"
+        print(f"| {name} | {figures} |", flush=True)
