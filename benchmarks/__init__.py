@@ -4,6 +4,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tag2box.runs import RunFolder
+
 DATA = Path(os.environ.get("TAG2BOX_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
@@ -32,3 +34,11 @@ def data(name: str) -> Path:
     if not (DATA / name).is_dir():
         raise Skip(f"no {name} data: set TAG2BOX_DATA to the folder that holds it")
     return DATA / name
+
+
+def trained() -> RunFolder:
+    """The run folder that TAG2BOX_RUN names, or `Skip`."""
+    path = os.environ.get("TAG2BOX_RUN", "")
+    if not (Path(path) / "run.json").is_file():
+        raise Skip("set TAG2BOX_RUN to the folder of a finished `tag2box run VOC2007 --split trainval`")
+    return RunFolder(path)

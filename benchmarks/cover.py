@@ -1,19 +1,18 @@
 """The greedy cover against reading the edges once and against apricot; CorLoc of the covered windows.
 
-The CorLoc table needs windows and features of voc6 trainval: an .npz with xyxy, offsets and X (rows in the
-order of the split's images), named by TAG2BOX_FEATURES.
+The CorLoc table needs a run on voc6 trainval, named by TAG2BOX_RUN.
 """
 
-import os
-from pathlib import Path
 from time import process_time
 
 import numpy as np
 
-from benchmarks import Line, Skip, data
-from tag2box.boxes import iou_matrix
+from benchmarks import Line, Skip, data, trained
+from benchmarks.neighbors import compared
 from tag2box.contrast import above_chance, best_share, contrast, snap
 from tag2box.cover import cover_graph, greedy_cover
+from tag2box.detections import Detections
+from tag2box.evaluation import corloc
 from tag2box.images import read_images
 from tag2box.mining import negative_mining
 from tag2box.neighbors import Neighbors, group_neighbors
@@ -93,30 +92,28 @@ def against_apricot():
 def corloc_table():
     """CorLoc of the first covered window of each positive image, mean over the six classes (as misses)."""
     images = read_images(data("voc6") / "VOC2007", split="trainval")
-    authors = np.mean([corloc(images, name, *authors_windows(images, name)) for name in images.classes])
-    path = os.environ.get("TAG2BOX_FEATURES")
-    if not path or not Path(path).is_file():
-        raise Skip("no features of voc6: set TAG2BOX_FEATURES to an .npz with xyxy, offsets and X")
-    stored = np.load(path)
-    xyxy, offsets, X = stored["xyxy"], stored["offsets"], stored["X"]
+    run = trained()
+    windows, share = run.result("windows"), run.result("objectness").share
+    X, offsets = compared(run)
     positive = np.flatnonzero((images.tags == 1).any(axis=1))
     queries = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in positive])
     most = max(len(images.positives(name)) for name in images.classes) // 2
-    table = group_neighbors(X, offsets, queries, most)
-    found = {}
-    for name in images.classes:
-        for method, windows in first_windows(table, images.positives(name), xyxy, offsets).items():
-            found.setdefault(method, []).append(corloc(images, name, *windows))
-    for method, values in found.items():
-        quality = " ".join(f"{name} {v:.2f}" for name, v in zip(images.classes, values, strict=True))
-        mean = np.mean(values)
-        yield Line(
-            f"missed: {method}", 1 - mean, 1 - authors, "", "authors' windows", f"{mean:.3f}: {quality}"
-        )
+    table = group_neighbors(X, offsets, queries, most, workers=None)
+    found = {"authors": [authors_windows(images, name) for name in images.classes]}
+    for c, name in enumerate(images.classes):
+        firsts = first_windows(table, images.positives(name), windows.xyxy, offsets, share[:, c])
+        for method, first in firsts.items():
+            found.setdefault(method, []).append(first)
+    authors = measured(images, found.pop("authors"))
+    for method, firsts in found.items():
+        result = measured(images, firsts)
+        quality = " ".join(f"{name} {result[name]:.2f}" for name in images.classes)
+        quality = f"{result.mean:.3f}: {quality}"
+        yield Line(f"missed: {method}", 1 - result.mean, 1 - authors.mean, "", "authors' windows", quality)
 
 
-def first_windows(table, positive, xyxy, offsets):
-    """{method: (images, the first window of each)}, each with and without contrast."""
+def first_windows(table, positive, xyxy, offsets, objectness):
+    """{method: (images, the first window of each)}, each as it is and snapped by contrast and objectness."""
     k = max(len(positive) // 2, 1)
     graph = cover_graph(table, positive, k)
     degree = np.zeros(len(xyxy))
@@ -131,15 +128,18 @@ def first_windows(table, positive, xyxy, offsets):
     }
     found = {}
     for method, cover in covers.items():
-        for name, made in ((method, cover), (f"{method}, snapped", snap(cover, xyxy, offsets, score))):
-            images, rows = made.first()
+        made = {
+            method: cover,
+            f"{method}, by contrast": snap(cover, xyxy, offsets, score),
+            f"{method}, by objectness": snap(cover, xyxy, offsets, objectness),
+        }
+        for name, each in made.items():
+            images, rows = each.first()
             found[name] = images, xyxy[rows]
-    best = [best_row(score, offsets, i) for i in positive]
-    return found | {"contrast alone": (positive, xyxy[best])}
-
-
-def best_row(score, offsets, image):
-    return offsets[image] + score[offsets[image] : offsets[image + 1]].argmax()
+    for name, alone in (("contrast alone", score), ("objectness alone", objectness)):
+        rows = [offsets[i] + alone[offsets[i] : offsets[i + 1]].argmax() for i in positive]
+        found[name] = positive, xyxy[rows]
+    return found
 
 
 def authors_windows(images, name):
@@ -154,11 +154,16 @@ def authors_windows(images, name):
     return list(first), np.array(list(first.values()))
 
 
-def corloc(images, name, of, boxes):
-    """Share of the positive images whose window has IoU >= 0.5 with an object of the class."""
-    label, truth = images.classes.index(name), images.truth
-    right = 0
-    for image, box in zip(of, boxes, strict=True):
-        objects = truth.xyxy[(truth.image == image) & (truth.label == label)]
-        right += iou_matrix(box[None], objects).max(initial=0) >= 0.5
-    return right / len(images.positives(name))
+def measured(images, firsts):
+    """CorLoc of (images, boxes) of each class."""
+    image, xyxy = (np.concatenate(part) for part in zip(*firsts, strict=True))
+    label = np.repeat(np.arange(len(firsts)), [len(of) for of, _ in firsts])
+    boxes = Detections(
+        image=image,
+        xyxy=xyxy,
+        score=np.ones(len(image)),
+        label=label,
+        ids=images.ids,
+        classes=images.classes,
+    )
+    return corloc(boxes, images)

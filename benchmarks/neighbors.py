@@ -5,14 +5,14 @@ faiss has no search by image; the time is that of its flat index for the 1000 ne
 which is less than the same answer needs. Queries are all windows of a few images, as in a run.
 """
 
-import os
 import time
 from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks import Line
+from benchmarks import Line, trained
+from tag2box.first_windows import CoverConfig
 from tag2box.neighbors import group_neighbors
 from tag2box.neighbors_index import build_index
 
@@ -20,13 +20,17 @@ ROUNDS = 3
 
 
 def run():
-    path = os.environ.get("TAG2BOX_FEATURES")
-    if path and Path(path).is_file():
-        stored = np.load(path)
-        yield from compare("voc6", stored["X"].astype(np.float32), stored["offsets"], k=60)
     yield from compare("made, voc6's size", *made(1062, 260, 128), k=60)
     yield from compare("made, VOC 2007's size", *made(5011, 300, 256), k=125)
     yield from compare("isotropic (the worst case)", *made(1062, 260, 128, isotropic=True), k=60)
+    yield from compare("a run's own", *compared(trained()), k=60)
+
+
+def compared(run):
+    """What the run's neighbours were found by: the first dimensions of its features, and the offsets."""
+    features = run.result("features")
+    X = features.X[:, : CoverConfig().dimensions].astype(np.float32)
+    return X / np.linalg.norm(X, axis=1, keepdims=True), features.offsets
 
 
 def made(n_images, per, d, isotropic=False, seed=0):

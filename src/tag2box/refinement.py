@@ -67,7 +67,7 @@ class RefineConfig:
     objectness: float = 2.0
     # Windows held per image at first, passes over all windows at most, and when to stop.
     top: int = 15
-    rounds: int = 10
+    rounds: int = 30
     tol: float = 1e-3
 
     def __post_init__(self) -> None:
