@@ -4,7 +4,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from tag2box.images import ImageSet
 from tag2box.runs import RunFolder
+from tag2box.windows import Windows, find_windows
 
 DATA = Path(os.environ.get("TAG2BOX_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -39,6 +43,13 @@ def data(name: str) -> Path:
 def trained() -> RunFolder:
     """The run folder that TAG2BOX_RUN names, or `Skip`."""
     path = os.environ.get("TAG2BOX_RUN", "")
-    if not (Path(path) / "run.json").is_file():
-        raise Skip("set TAG2BOX_RUN to the folder of a finished `tag2box run VOC2007 --split trainval`")
+    if not (Path(path) / "detector.npz").is_file():  # the last thing that a run writes
+        raise Skip("set TAG2BOX_RUN to the folder of a finished `tag2box run`, of voc6 trainval")
     return RunFolder(path)
+
+
+def top_windows(images: ImageSet, most: int) -> Windows:
+    """At most `most` windows of each image, the likeliest objects first."""
+    windows = find_windows(images, workers=None)
+    boxes = [windows[i][:most] for i in range(len(windows))]
+    return Windows(np.concatenate(boxes), np.cumsum([0, *map(len, boxes)]))

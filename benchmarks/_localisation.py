@@ -14,7 +14,7 @@ BLOCK = 2048
 
 
 def corloc(X, images, windows, halves=3):
-    """CorLoc by degree and by contrast, (halves, 2): means over classes, for random halves of negatives."""
+    """CorLoc by degree and by contrast, (2, halves): means over classes, for random halves of negatives."""
     distance = nearest(X, windows.offsets)
     found = np.zeros((halves, 2, len(images.classes)))
     for half in range(halves):
@@ -24,7 +24,7 @@ def corloc(X, images, windows, halves=3):
             columns = np.concatenate([positive, some])
             hits = [hit(distance, images, windows, i, c, columns, len(positive)) for i in positive]
             found[half, :, c] = np.mean(hits, axis=0)
-    return found.mean(axis=2)
+    return found.mean(axis=2).T
 
 
 def nearest(X, offsets):
@@ -43,7 +43,9 @@ def hit(distance, images, windows, image, label, columns, n_positive):
     own = distance[windows.offsets[image] : windows.offsets[image + 1]][:, columns]
     degree, tie = degrees(own, n_positive)
     boxes = windows[image]
-    evidence = contrast(boxes, [0, len(boxes)], degree - n_positive / len(columns))
+    k = n_positive // 2
+    above = (k * degree - 1) / (k - 1) - (n_positive - 1) / (len(columns) - 1)  # its own image left out
+    evidence = contrast(boxes, [0, len(boxes)], above)
     truth = images.truth
     true = truth.xyxy[(truth.image == image) & (truth.label == label)]
     return [iou_matrix(boxes[[np.argmax(s + tie)]], true).max() >= 0.5 for s in (degree, evidence)]

@@ -8,11 +8,11 @@ from time import process_time
 import numpy as np
 
 from benchmarks import Line, Skip, data, trained
-from benchmarks.neighbors import compared
 from tag2box.contrast import above_chance, best_share, contrast, snap
 from tag2box.cover import cover_graph, greedy_cover
 from tag2box.detections import Detections
 from tag2box.evaluation import corloc
+from tag2box.first_windows import compared
 from tag2box.images import read_images
 from tag2box.mining import negative_mining
 from tag2box.neighbors import Neighbors, group_neighbors
@@ -93,18 +93,20 @@ def corloc_table():
     """CorLoc of the first covered window of each positive image, mean over the six classes (as misses)."""
     images = read_images(data("voc6") / "VOC2007", split="trainval")
     run = trained()
+    if run.images.ids != images.ids or run.images.classes != images.classes:
+        raise Skip("the run that TAG2BOX_RUN names was learned from other images than voc6 trainval")
     windows, share = run.result("windows"), run.result("objectness").share
-    X, offsets = compared(run)
+    X, offsets = compared(run.result("features"), run.config.cover), windows.offsets
     positive = np.flatnonzero((images.tags == 1).any(axis=1))
     queries = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in positive])
     most = max(len(images.positives(name)) for name in images.classes) // 2
     table = group_neighbors(X, offsets, queries, most, workers=None)
-    found = {"authors": [authors_windows(images, name) for name in images.classes]}
+    authors = measured(images, [authors_windows(images, name) for name in images.classes])
+    found = {}
     for c, name in enumerate(images.classes):
         firsts = first_windows(table, images.positives(name), windows.xyxy, offsets, share[:, c])
         for method, first in firsts.items():
             found.setdefault(method, []).append(first)
-    authors = measured(images, found.pop("authors"))
     for method, firsts in found.items():
         result = measured(images, firsts)
         quality = " ".join(f"{name} {result[name]:.2f}" for name in images.classes)

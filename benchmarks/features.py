@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 from PIL import Image
 
-from benchmarks import Line, Skip, data
+from benchmarks import Line, Skip, data, top_windows
 from tag2box.backbone import load_network
 from tag2box.decoding import read_image
 from tag2box.extraction import padded
 from tag2box.features import FeaturesConfig, find_features, find_projection, window_features
 from tag2box.images import read_images
-from tag2box.windows import Windows, find_windows, selective_search
+from tag2box.windows import Windows, selective_search
 
 DEFAULT = FeaturesConfig()
 PHOTOS, ROUNDS = 40, 3
@@ -25,20 +25,13 @@ PHOTOS, ROUNDS = 40, 3
 def run():
     everything = read_images(data("voc6") / "VOC2007", split="trainval")
     images = everything.take(np.random.default_rng(0).permutation(len(everything))[:PHOTOS])
-    windows = first_windows(images, 200)
+    windows = top_windows(images, 200)
     projection = find_projection(images, windows, DEFAULT)
     yield speed(images, windows, projection)
     yield one_photo(images, projection)
     yield precision(images, windows)
     yield first_feature()
     yield memory()
-
-
-def first_windows(images, most):
-    """At most `most` windows of each image, the likeliest objects first."""
-    windows = find_windows(images, workers=None)
-    boxes = [windows[i][:most] for i in range(len(windows))]
-    return Windows(np.concatenate(boxes), np.cumsum([0, *map(len, boxes)]))
 
 
 def speed(images, windows, projection):

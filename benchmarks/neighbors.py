@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import Line, trained
-from tag2box.first_windows import CoverConfig
+from tag2box.first_windows import compared
 from tag2box.neighbors import group_neighbors
 from tag2box.neighbors_index import build_index
 
@@ -23,14 +23,10 @@ def run():
     yield from compare("made, voc6's size", *made(1062, 260, 128), k=60)
     yield from compare("made, VOC 2007's size", *made(5011, 300, 256), k=125)
     yield from compare("isotropic (the worst case)", *made(1062, 260, 128, isotropic=True), k=60)
-    yield from compare("a run's own", *compared(trained()), k=60)
-
-
-def compared(run):
-    """What the run's neighbours were found by: the first dimensions of its features, and the offsets."""
+    run = trained()
     features = run.result("features")
-    X = features.X[:, : CoverConfig().dimensions].astype(np.float32)
-    return X / np.linalg.norm(X, axis=1, keepdims=True), features.offsets
+    X = compared(features, run.config.cover).astype(np.float32)
+    yield from compare("a run's own", X, features.offsets, k=60)
 
 
 def made(n_images, per, d, isotropic=False, seed=0):

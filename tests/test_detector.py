@@ -146,19 +146,28 @@ def test_another_network_is_refused(detector, photo):
         replace(detector, network="0" * 64).detect(photo)
 
 
+def test_a_detector_of_another_version_is_refused(detector, tmp_path, monkeypatch):
+    path = tmp_path / "d.npz"
+    monkeypatch.setattr("tag2box.detector.FORMAT", "tag2box detector 2")
+    detector.save(path)
+    monkeypatch.undo()
+    with pytest.raises(InputError, match=r"d.npz is from another version of tag2box: learn it again"):
+        Detector.load(path)
+
+
 def test_what_is_no_detector_is_refused(detector, tmp_path):
     path = tmp_path / "d.npz"
     with pytest.raises(InputError, match="is not a file"):
         Detector.load(path)
     path.write_bytes(pickle.dumps({"W": 1}))
-    with pytest.raises(InputError, match="does not hold a detector"):
+    with pytest.raises(InputError, match="is not a detector that tag2box saved"):
         Detector.load(path)
     np.savez(path, header=np.array([{"a": 1}], dtype=object))
-    with pytest.raises(InputError, match="does not hold a detector"):
+    with pytest.raises(InputError, match="is not a detector that tag2box saved"):
         Detector.load(path)
     detector.save(path)
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(InputError, match="does not hold a detector"):
+    with pytest.raises(InputError, match="is not a detector that tag2box saved"):
         Detector.load(path)
     with pytest.raises(InputError, match=r"W must be \(n_classes, d\)"):
         replace(detector, W=detector.W[:, :3])

@@ -58,8 +58,8 @@ def load_network(name: str | Path) -> Network:
     return _described(path, path.with_suffix(".toml"))
 
 
-# Where to cut (after the first maps of stride 16) and what to pool (before the 1x1 convolution to 1280
-# channels), both by the table in docs/features.md.
+# Where to cut (after the first stage of stride 16) and what to pool (before the 1x1 convolution to 1280
+# channels), by what docs/features.md has measured with lite0.
 _MAPS = {
     "efficientnet-lite0": ("block7", "block15"),
     "efficientnet-lite1": ("block10", "block20"),

@@ -33,6 +33,8 @@ __all__ = ["DetectConfig", "Detector", "network_hash"]
 
 # Raised too when windows, features or maps are computed otherwise: an older detector would see other numbers.
 FORMAT = "tag2box detector 3"
+# What reading a file that is not one, or is damaged, can raise.
+BROKEN = (KeyError, TypeError, ValueError, EOFError, AttributeError, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True)
@@ -167,10 +169,12 @@ class Detector:
             with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
                 header = json.loads(stored["header"].tobytes())
                 arrays = {name: stored[name] for name in stored.files if name != "header"}
-            if header["format"] != FORMAT:
-                raise InputError(
-                    f"it is a {header['format']!r}, and this version reads {FORMAT!r}: learn it again"
-                )
+            known = header["format"] == FORMAT
+        except BROKEN as wrong:
+            raise InputError(f"{path} is not a detector that tag2box saved: {wrong}") from wrong
+        if not known:
+            raise InputError(f"{path} is from another version of tag2box: learn it again with tag2box run")
+        try:
             projection = Projection(arrays["mean"], arrays["A"], header["norm"], header["length"])
             return cls(
                 classes=tuple(header["classes"]),
@@ -187,8 +191,8 @@ class Detector:
                 object_maps=ObjectMaps(arrays["map_V"], arrays["map_a"]) if "map_V" in arrays else None,
                 trace=tuple(header["trace"]),
             )
-        except (KeyError, TypeError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as wrong:
-            raise InputError(f"{path} does not hold a detector as tag2box saves it: {wrong}") from wrong
+        except BROKEN as wrong:
+            raise InputError(f"{path} is not a detector that tag2box saved: {wrong}") from wrong
 
 
 def _settings(kind: Any, values: dict[str, Any]) -> Any:

@@ -26,8 +26,8 @@ BATCH = 16
 ROUND = 512
 # Photos are filled up to multiples of this: every stride of the networks divides it.
 CELL = 32
-# A window is taken where it has so many times the crop's cells: out of a larger photo each cell sees less of
-# what is around the window. 1 would be the size that `warp` sees.
+# A window is taken where it has so many times the crop's cells per direction, if a level is so large: from a
+# larger photo a cell sees less of what is around the window. 1 is the size that `warp` would see.
 FINER = 2**0.5
 
 
@@ -99,7 +99,7 @@ class Shared:
         used = np.unique(level)
         photos = [_resized(photo, self.levels[k]) for k in used]
         maps = [m[0] for m in self.early.each([_filled_up(resized)[None] for resized in photos])]
-        # Cell i looks at [i, i + 1) stride, to a fifth of it, in spite of SAME's uneven padding: tested.
+        # Cell i looks at [i, i + 1) stride, to a quarter of it, in spite of SAME's uneven padding: tested.
         cells_per_pixel = [np.array(p.shape[1::-1]) / photo.shape[1::-1] / self.stride for p in photos]
         out = np.empty((len(boxes), self.grid, self.grid, self.late.channels), np.float32)
         order = np.argsort(level, kind="stable")  # batches are filled across levels: few rows are wasted

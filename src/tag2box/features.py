@@ -44,13 +44,14 @@ class FeaturesConfig:
 
     # A built-in network, or the path of an ONNX file with its TOML beside it.
     network: str = "efficientnet-lite0"
-    # "shared" cuts windows out of an early map, "warp" out of the photo: as good, ten times slower.
+    # "shared" cuts windows out of an early map, "warp" out of the photo: about as good, and slower.
     mode: str = "shared"
-    # shared: the map to cut at; None is the network's own choice, for EfficientNet early in stride 16.
+    # shared: the map to cut at; None is the network's own, for EfficientNet the first stage of stride 16.
     cut: str | None = None
-    # shared: cells of the early map per window and direction; 8 of stride 16 are 128 px.
+    # shared: samples of the early map per window and direction.
     crop: int = 8
-    # shared: long sides of the photo, in pixels. Small windows are taken from the large ones.
+    # shared: long sides of the photo, in pixels: the smaller a window, the larger the photo it is taken from.
+    # The smallest serves windows as large as the photo.
     levels: tuple[int, ...] = (724, 512, 362, 256, 181)
     # warp: pixels per window and direction.
     size: int = 128
@@ -63,7 +64,7 @@ class FeaturesConfig:
     # "auto" is a GPU where OpenVINO offers one, else the CPU.
     device: str = "auto"
     # PCA: None keeps the raw vectors. Whitening 0 is plain PCA, 0.5 whitens fully. Neighbours want no more
-    # than the first 128, but with those alone an SVM on true boxes has 7 points of AP less than with 512.
+    # than the first 128, but with those alone an SVM on true boxes had 7 points of AP less (an earlier cut).
     dimensions: int | None = 512
     whitening: float = 0.25
     # "l2": every vector has the length 20; "mean": the mean length is 20 (R-CNN, which the SVM's C assumes).

@@ -23,7 +23,7 @@ from tag2box.neighbors import Neighbors, group_neighbors, neighbor_blocks
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows import Windows
 
-__all__ = ["CoverConfig", "Degrees", "count_neighbors", "find_covers", "known_tags"]
+__all__ = ["CoverConfig", "Degrees", "compared", "count_neighbors", "find_covers", "known_tags"]
 
 BLOCK = 8192  # rows at a time
 UNKNOWN = {"ignore": 0, "positive": 1, "negative": -1}
@@ -118,14 +118,14 @@ def count_neighbors(
     depth = [_depth(column, config) for column in positive.T]
     if len(queries) == 0:
         return out
-    X, offsets = _compared(features, config), features.offsets
+    X, offsets = compared(features, config), features.offsets
     for part in neighbor_blocks(X, offsets, queries, max(depth), workers=workers, progress=progress):
         for c, k in enumerate(depth):
             _count(part, positive[:, c], tags[:, c] == -1, k, out.above[:, c], out.far[:, c])
     return out
 
 
-def _compared(features: Features, config: CoverConfig) -> NDArray[np.floating]:
+def compared(features: Features, config: CoverConfig) -> NDArray[np.floating]:
     """What neighbours are found by: the first dimensions of X, every row as long as it was. In memory."""
     X, d = features.X, config.dimensions
     if d >= X.shape[1]:
@@ -185,7 +185,7 @@ def find_covers(
             'snap = "objectness" needs the objectness of the windows: give it, or snap otherwise'
         )
     tags = known_tags(tags, config.unknown)
-    features = Features(_compared(features, config), features.offsets)
+    features = Features(compared(features, config), features.offsets)
     covers = []
     progress("cover", 0, tags.shape[1])
     for c in range(tags.shape[1]):

@@ -195,7 +195,9 @@ def stage_keys(images: ImageSet, config: Config, run: Run) -> dict[str, str]:
     stage("tags", [images.tags.tolist(), images.classes])
     stage("network", _network(config.features))
     stage("windows", config.windows, "photos")
-    stage("projection", replace(config.features, network="", dtype="float32"), "windows", "network")
+    cut = config.features.cut or load_network(config.features.network).cut
+    described = replace(config.features, network="", dtype="float32", cut=cut)
+    stage("projection", described, "windows", "network")
     stage("features", config.features.dtype, "projection")
     stage("maps", [config.maps.side, config.features.precision, config.features.device], "photos", "network")
     stage("objectness", [config.maps, config.cover.unknown], "maps", "windows", "tags")
@@ -221,7 +223,7 @@ def _contents(images: ImageSet, run: Run) -> list[str]:
 def _network(config: FeaturesConfig) -> list[object]:
     """The network by what is in its file, and how it is fed."""
     network = load_network(config.network)
-    feed = network.input, network.output, network.mean, network.std, network.channels, network.cut
+    feed = network.input, network.output, network.mean, network.std, network.channels
     return [network_hash(config.network), *feed]
 
 
