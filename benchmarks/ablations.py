@@ -38,7 +38,7 @@ TABLE = {
     "refine.prior 2": ("refine.prior=2",),
     "refine.objectness 1": ("refine.objectness=1",),
     "refine.objectness 3": ("refine.objectness=3",),
-    "refine.mu 0.1": ("refine.mu=0.1",),
+    "refine.mu 0.01": ("refine.mu=0.01",),
     "refine.mu 0.5": ("refine.mu=0.5",),
     "C 0.0025": ("initial.C=0.0025", "refine.C=0.0025"),
     "C 0.0004": ("initial.C=0.0004", "refine.C=0.0004"),

@@ -11,6 +11,7 @@ from benchmarks import Line
 from tag2box.affine import Affine
 from tag2box.losses import LOSSES
 from tag2box.objective import BagObjective, BagProblem, lbfgs
+from tag2box.refinement import RefineConfig
 from tag2box.smoothing import segment_smoothed_max
 
 N_IMAGES, N_WINDOWS, D, ROUNDS = 1062, 11, 512, 5
@@ -27,14 +28,17 @@ def problem():
 
 def run():
     bags = problem()
-    objective = BagObjective(bags, LOSSES["squared_hinge"], lambda s, o: segment_smoothed_max(s, o, 0.01))
+    config = RefineConfig()
+    objective = BagObjective(
+        bags, LOSSES["squared_hinge"], lambda s, o: segment_smoothed_max(s, o, config.mu)
+    )
     zero = np.zeros(D + 1)
-    theta = lbfgs(objective, zero, 200, 1e-3)[0]  # compiles
+    theta = lbfgs(objective, zero, 200, config.tol)[0]  # compiles
     ours, products = [], []
     for _ in range(ROUNDS):
         start = time.perf_counter()
         with bags.A.few_threads():
-            iterations = lbfgs(objective, zero, 200, 1e-3)[2]  # the package's own tolerance
+            iterations = lbfgs(objective, zero, 200, config.tol)[2]
         ours.append((time.perf_counter() - start) / iterations)
         start = time.perf_counter()
         with bags.A.few_threads():

@@ -58,8 +58,8 @@ class RefineConfig:
     C: float = 1e-3
     bias: float = 10.0
     positive_weight: float = 2.0
-    # Smoothing, in units of the score.
-    mu: float = 0.01
+    # Smoothing, in units of the score. The release has 0.01.
+    mu: float = 0.1
     # γ: what the best objectness of an image adds to a window's score while training. With more, the prior
     # alone makes the margin. 0 is the paper's.
     prior: float = 1.0
@@ -68,7 +68,7 @@ class RefineConfig:
     # Windows held per image at first, passes over all windows at most, and when to stop.
     top: int = 15
     rounds: int = 30
-    tol: float = 1e-3
+    tol: float = 1e-4
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
