@@ -98,6 +98,16 @@ def test_shared_is_warp_where_nothing_is_resampled():
     np.testing.assert_allclose(shared(photo, box), warp(photo, box), rtol=1e-4, atol=1e-4)
 
 
+def test_a_window_comes_from_the_photo_in_which_it_is_181_px_wide():
+    """sqrt 2 times its 8 cells of 16 px; a small window from the largest photo, a flat one by its area."""
+    network = load_network("efficientnet-lite0")
+    shared = Shared(network, F32, crop=8, levels=(181, 256, 362, 512, 724), **PLAIN)
+    sides = np.array([[500, 500], [354, 354], [250, 250], [177, 177], [125, 125], [30, 30], [500, 250]])
+    boxes = np.hstack([np.zeros_like(sides), sides]).astype(np.float32)
+    level = shared._level(np.zeros((500, 500, 3), np.uint8), boxes)
+    assert shared.levels[level].tolist() == [181, 256, 362, 512, 724, 724, 256]
+
+
 def test_cells_look_where_they_stand():
     """Single changed pixels move the map around their own place: cell i covers [i, i + 1) stride."""
     network = load_network("efficientnet-lite0")
