@@ -6,13 +6,13 @@ known of each row before anything is learned: a prior.
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
+
+from tag2box.runtime.blas import one_thread
 
 __all__ = ["Affine", "is_sparse"]
 
@@ -67,9 +67,4 @@ class Affine:
 
     def few_threads(self) -> AbstractContextManager[Any]:
         """A context in which BLAS keeps to one thread if the products here are small."""
-        return _blas().limit(limits=1, user_api="blas") if self.X.size < SMALL else nullcontext()
-
-
-@cache
-def _blas() -> ThreadpoolController:
-    return ThreadpoolController()  # finding the libraries takes milliseconds: once is enough
+        return one_thread() if self.X.size < SMALL else nullcontext()

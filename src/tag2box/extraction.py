@@ -22,7 +22,7 @@ Boxes = NDArray[np.float32]
 Photo = NDArray[np.uint8]  # (h, w, 3)
 
 # Windows per batch of the network, and per round of crops: what bounds the memory, whatever the image.
-BATCH = 16
+BATCH = 8
 ROUND = 512
 # Photos are filled up to multiples of this: every stride of the networks divides it.
 CELL = 32
@@ -96,11 +96,14 @@ class Shared:
         """The vector of each window, (n, grid, grid, c)."""
         boxes = padded(boxes, self.padding)
         level = self._level(photo, boxes)
-        used = np.unique(level)
-        photos = [_resized(photo, self.levels[k]) for k in used]
-        maps = [m[0] for m in self.early.each([_filled_up(resized)[None] for resized in photos])]
+        used = np.unique(level)  # the largest photo first: the others are resized while it is run
+        maps = [
+            m[0] for m in self.early.each(_filled_up(_resized(photo, self.levels[k]))[None] for k in used)
+        ]
         # Cell i looks at [i, i + 1) stride, to a quarter of it, in spite of SAME's uneven padding: tested.
-        cells_per_pixel = [np.array(p.shape[1::-1]) / photo.shape[1::-1] / self.stride for p in photos]
+        cells_per_pixel = [
+            np.array(_size(photo, self.levels[k])) / photo.shape[1::-1] / self.stride for k in used
+        ]
         out = np.empty((len(boxes), self.grid, self.grid, self.late.channels), np.float32)
         order = np.argsort(level, kind="stable")  # batches are filled across levels: few rows are wasted
         for i in range(0, len(order), ROUND):
@@ -122,11 +125,14 @@ class Shared:
         return nearest
 
 
-def _resized(photo: Photo, level: int) -> Photo:
-    """`photo` with its long side at `level` pixels."""
+def _size(photo: Photo, level: int) -> tuple[int, int]:
+    """Width and height of `photo` with its long side at `level` pixels."""
     h, w = photo.shape[:2]
-    size = tuple(max(1, round(side * level / max(h, w))) for side in (w, h))
-    return np.asarray(Image.fromarray(photo).resize(size, Image.Resampling.BILINEAR))
+    return max(1, round(w * level / max(h, w))), max(1, round(h * level / max(h, w)))
+
+
+def _resized(photo: Photo, level: int) -> Photo:
+    return np.asarray(Image.fromarray(photo).resize(_size(photo, level), Image.Resampling.BILINEAR))
 
 
 def _filled_up(photo: Photo) -> Photo:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from tag2box.errors import InputError
+from tag2box.runtime.blas import one_thread
 
 __all__ = ["NORMS", "Projection", "fit_projection"]
 
@@ -40,7 +40,7 @@ class Projection:
         """Project `raw`, (n, D) -> (n, d)."""
         out = np.empty((len(raw), self.A.shape[1]), np.float32)
         block = np.zeros((BLOCK, len(self.mean)), np.float32)
-        with threadpool_limits(1, "blas"):
+        with one_thread():
             for start in range(0, len(raw), BLOCK):
                 part = raw[start : start + BLOCK]
                 np.subtract(part, self.mean, out=block[: len(part)])
@@ -76,7 +76,7 @@ def _axes(sample: Floats, dimensions: int, whitening: float) -> tuple[Floats, Fl
             f"set dimensions to {most} or less"
         )
     solver = "covariance_eigh" if sample.shape[1] <= WIDEST_COVARIANCE else "randomized"
-    with threadpool_limits(1, "blas"):
+    with one_thread():
         pca = PCA(dimensions, svd_solver=solver, random_state=0).fit(sample.astype(np.float64))
     variance = np.maximum(pca.explained_variance_, np.finfo(np.float32).tiny)
     A = pca.components_.T / variance**whitening

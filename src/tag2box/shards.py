@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from tag2box.detections import Detections
 from tag2box.detector import Detector
@@ -13,6 +12,7 @@ from tag2box.features import FeaturesConfig, find_features
 from tag2box.images import ImageSet
 from tag2box.photo_maps import find_cells
 from tag2box.projection import Projection
+from tag2box.runtime.blas import one_thread
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress
 from tag2box.windows import Windows, WindowsConfig, find_windows
@@ -57,7 +57,7 @@ def detections_of(
     detector: Detector, images: ImageSet, a: int, z: int, progress: Progress, *, workers: int
 ) -> Detections:
     """What the detector finds in images a to z; the first of them has the number a."""
-    with threadpool_limits(1, "blas"):  # as in a worker: the last bit of a product depends on the threads
+    with one_thread():  # as in a worker: the last bit of a product depends on the threads
         parts = map_ordered(
             detector.detect, images.paths[a:z], workers=workers, progress=progress, label="detections"
         )

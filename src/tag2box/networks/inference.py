@@ -5,7 +5,7 @@ windows per second of onnxruntime in fp32 (docs/features.md). Every stream runs 
 has the same shape, so that a window's numbers depend neither on its batch nor on the number of streams.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -70,15 +70,19 @@ class Part:
         batches = [_filled(x[i : i + self.batch], self.batch) for i in range(0, len(x), self.batch)]
         return np.concatenate(self.each(batches))[: len(x)]
 
-    def each(self, batches: Sequence[NDArray[Any]]) -> list[NDArray[np.float32]]:
-        """Run every batch, as many at a time as there are streams; results in order."""
-        results: list[Any] = [None] * len(batches)
+    def each(self, batches: Iterable[NDArray[Any]]) -> list[NDArray[np.float32]]:
+        """Run every batch, as many at a time as there are streams; results in order.
+
+        A batch may be made while the one before it runs: `batches` is read as streams become free.
+        """
+        results: list[Any] = []
 
         def keep(request: Any, i: int) -> None:
             results[i] = request.get_output_tensor(0).data.copy()
 
         self.queue.set_callback(keep)
         for i, batch in enumerate(batches):
+            results.append(None)
             self.queue.start_async({0: batch}, i)
         self.queue.wait_all()
         return results
