@@ -101,7 +101,7 @@ def test_a_second_run_computes_nothing(copied, images):
         ("cover.k=0.9", "degrees cover initial refine"),
         ("cover.alpha=0.9", "cover initial refine"),
         ("initial.C=0.1", "initial refine"),
-        ("refine.mu=0.1", "refine"),
+        ("refine.mu=0.2", "refine"),
         ("detect.iou=0.5", ""),
     ],
 )
