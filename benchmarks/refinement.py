@@ -1,6 +1,6 @@
 """Refinement: what an iteration of L-BFGS costs, against one product with the windows held.
 
-Bags of the size that a round on voc6 holds: 1062 images, 11 windows each, 512 dimensions.
+Bags of the size that a round on voc6 holds: 1062 images, 15 windows each, 512 dimensions.
 """
 
 import time
@@ -14,7 +14,7 @@ from tag2box.objective import BagObjective, BagProblem, lbfgs
 from tag2box.refinement import RefineConfig
 from tag2box.smoothing import segment_smoothed_max
 
-N_IMAGES, N_WINDOWS, D, ROUNDS = 1062, 11, 512, 5
+N_IMAGES, N_WINDOWS, D, ROUNDS = 1062, 15, 512, 5
 
 
 def problem():
