@@ -7,7 +7,7 @@ import pytest
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime import progress as progress_module
 from tag2box.runtime.executor import map_ordered, n_workers
-from tag2box.runtime.files import write_whole
+from tag2box.runtime.files import cache_folder, write_whole
 from tag2box.runtime.progress import progress_bars
 
 
@@ -86,3 +86,15 @@ def test_a_file_is_whole_or_absent(tmp_path):
     assert path.stat().st_mode == (tmp_path / "usual.txt").stat().st_mode
     with pytest.raises(Tag2BoxError, match="cannot write"):
         write_whole(path / "below a file", "x")
+
+
+def test_caches_go_where_the_system_or_the_user_wants_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path / "mine"))
+    assert cache_folder() == tmp_path / "mine"
+    monkeypatch.setenv("TAG2BOX_CACHE", "~/mine")
+    assert cache_folder().is_absolute()
+    monkeypatch.delenv("TAG2BOX_CACHE")
+    assert cache_folder().name == "tag2box" or cache_folder().parent.name == "tag2box"  # Windows adds "Cache"
+    if sys.platform == "linux":
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        assert cache_folder() == tmp_path / "tag2box"

@@ -1,5 +1,6 @@
 """The store's promises: whole or absent, killed or not, full disk or not."""
 
+import errno
 import json
 import os
 import random
@@ -130,6 +131,21 @@ with Store({str(tmp_path)!r}).lock():
             pass
         holder.send_signal(signal.SIGKILL)
     with Store(tmp_path).lock():
+        pass
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP])
+def test_a_file_system_without_locks_is_worked_in_with_a_warning(tmp_path, monkeypatch, code):
+    fcntl = pytest.importorskip("fcntl")
+
+    def none_here(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(fcntl, "flock", none_here)
+    with (
+        pytest.warns(UserWarning, match="without locks: see to it that only one run"),
+        Store(tmp_path).lock(),
+    ):
         pass
 
 

@@ -13,7 +13,6 @@ ONNX file with a TOML of the same name beside it:
 `networks.inference` runs it, whole or cut in two.
 """
 
-import os
 import tempfile
 import tomllib
 from dataclasses import dataclass, fields
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from tag2box.errors import InputError
 from tag2box.networks import efficientnet
+from tag2box.runtime.files import cache_folder
 
 __all__ = ["Network", "load_network"]
 
@@ -70,8 +70,7 @@ _MAPS = {
 def _cached(name: str) -> Path:
     """The ONNX file of a built-in network, written at its first use (a temporary file, then one move)."""
     weights = efficientnet.weights_file(name)
-    home = os.environ.get("TAG2BOX_CACHE") or Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "tag2box"
-    folder = Path(home).expanduser()
+    folder = cache_folder()
     path = folder / f"{name}-{efficientnet.VARIANTS[name].sha256[:8]}-v{GRAPH_VERSION}.onnx"
     if path.is_file():
         return path

@@ -1,15 +1,21 @@
 """Files that are either whole or absent, whatever happens while they are written; locks; content hashes."""
 
+import errno
 import hashlib
 import os
 import secrets
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tag2box.errors import Tag2BoxError
 
-__all__ = ["append_line", "content_hash", "locked", "sync_folder", "write_whole", "writing"]
+__all__ = ["append_line", "cache_folder", "content_hash", "locked", "sync_folder", "write_whole", "writing"]
+
+# What a file system without locks answers.
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
+ALONE = "see to it that only one run at a time works there"
 
 
 @contextmanager
@@ -79,20 +85,32 @@ def content_hash(path: Path) -> str:
 def locked(path: Path, refusal: str) -> Iterator[None]:
     """Hold the lock file `path`; where another process holds it, raise `refusal`.
 
-    The system lets the lock go when its process ends, however that ends: none is ever left behind. Windows
-    has no such lock, and there nothing is refused.
+    The system lets the lock go when its process ends, however that ends: none is ever left behind. Where the
+    file system has no locks, as on some networks, that is said in a warning and nothing is refused.
     """
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
+    from filelock import FileLock, Timeout
+
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("ab")
-    with file:
+        # filelock's own substitute for a missing lock would outlive a killed run.
+        lock = FileLock(path, blocking=False, fallback_to_soft=False)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            lock.acquire()
+        except Timeout:
             raise Tag2BoxError(refusal) from None
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                raise
+            warnings.warn(f"{path.parent} is on a file system without locks: {ALONE}", stacklevel=3)
+    try:
         yield
+    finally:
+        lock.release()
+
+
+def cache_folder() -> Path:
+    """Where tag2box keeps what it can make again: `TAG2BOX_CACHE`, or the system's folder for caches."""
+    from platformdirs import user_cache_path
+
+    chosen = os.environ.get("TAG2BOX_CACHE")
+    return Path(chosen).expanduser() if chosen else user_cache_path("tag2box", appauthor=False)
