@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from tag2box.backbone import Network
 from tag2box.errors import InputError
+from tag2box.networks.processor import guard_onednn
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -98,6 +99,8 @@ def _settings(how: How, available: list[str]) -> tuple[str, dict[str, Any]]:
     settings: dict[str, Any] = {"NUM_STREAMS": how.streams}
     if device == "CPU":
         settings["INFERENCE_NUM_THREADS"] = how.streams
+        # Every process would bind its first thread to the first core: workers would share that one.
+        settings["ENABLE_CPU_PINNING"] = False
     if how.precision not in PRECISIONS:
         raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, but it is {how.precision!r}")
     if how.precision != "auto":
@@ -116,6 +119,7 @@ def _filled(x: NDArray[Any], n: int) -> NDArray[Any]:
 def _core() -> "ov.Core":
     import openvino as ov
 
+    guard_onednn()
     return ov.Core()
 
 
