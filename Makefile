@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow bench lint format lock clean help
+.PHONY: demo test test-slow torture bench lint format lock clean help
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -12,10 +12,13 @@ demo: .venv/run  ## see what tag2box does
 	$(BIN)/tag2box demo
 
 test: .venv/dev lint  ## environment, lint, types, tests
-	$(BIN)/python -m pytest -m "not slow" --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -m "not slow and not torture" --cov --cov-report=term:skip-covered
 
 test-slow: .venv/dev  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+torture: .venv/dev  ## runs killed, disks full, files damaged: minutes
+	$(BIN)/python -m pytest -m torture tests/torture
 
 bench: .venv/bench  ## speed and quality, each against a named rival in the same run
 	$(BIN)/python -m benchmarks $(BENCH)
