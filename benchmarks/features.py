@@ -109,7 +109,7 @@ def precision(images, windows):
     some = Windows(windows.xyxy[: windows.offsets[6]], windows.offsets[:7])
     identity = find_projection(chosen, some, raw)
     reduced, full = (
-        find_features(chosen, some, identity, replace(raw, precision=p)).X for p in ("auto", "f32")
+        find_features(chosen, some, identity, replace(raw, precision=p)).X for p in ("bf16", "f32")
     )
     cosine = (reduced * full).sum(axis=1)
     quality = f"mean cosine {cosine.mean():.4f}, worst window {cosine.min():.4f}"

@@ -141,15 +141,16 @@ def cosine(a, b):
     return (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
 
 
-def test_reduced_precision_keeps_the_direction():
+@pytest.mark.parametrize("precision", ["bf16", "f16"])
+def test_reduced_precision_keeps_the_direction(precision):
     data = pytest.importorskip("skimage.data")
     network, photo = load_network("efficientnet-lite0"), data.chelsea()
     boxes = random_boxes(np.random.default_rng(0), 40, photo.shape[1], photo.shape[0])
-    f32, auto = (
+    full, reduced = (
         Shared(network, How(p), crop=14, levels=(512, 256), **PLAIN)(photo, boxes).reshape(40, -1)
-        for p in ("f32", "auto")
+        for p in ("f32", precision)
     )
-    assert cosine(f32, auto).mean() > 0.99
+    assert cosine(full, reduced).mean() > 0.99
 
 
 @pytest.mark.parametrize("mode", ["shared", "warp"])

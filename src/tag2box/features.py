@@ -18,19 +18,29 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from tag2box.backbone import load_network
+from tag2box.backbone import Network, load_network
 from tag2box.boxes import as_boxes
 from tag2box.decoding import Source, read_small
 from tag2box.errors import InputError
-from tag2box.extraction import Shared, Warp
+from tag2box.extraction import BATCH, Shared, Warp
 from tag2box.images import ImageSet
-from tag2box.networks.inference import PRECISIONS, How
+from tag2box.networks.inference import PRECISIONS, How, Part
+from tag2box.networks.precision import Speeds, fastest
 from tag2box.projection import NORMS, Projection, fit_projection
 from tag2box.runtime.executor import map_ordered
+from tag2box.runtime.files import content_hash
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows import Windows
 
-__all__ = ["Features", "FeaturesConfig", "find_features", "find_projection", "window_features"]
+__all__ = [
+    "Features",
+    "FeaturesConfig",
+    "find_features",
+    "find_projection",
+    "measure_precision",
+    "resolved",
+    "window_features",
+]
 
 Floats = NDArray[np.float32]
 
@@ -59,7 +69,7 @@ class FeaturesConfig:
     padding: float = 0.0
     # Averages over grid x grid parts of the window: 1 forgets the layout, more keep it.
     grid: int = 2
-    # "auto" is bf16 where the processor has it, else f32.
+    # "auto" is the fastest on this machine, by measurement.
     precision: str = "auto"
     # "auto" is a GPU where OpenVINO offers one, else the CPU.
     device: str = "auto"
@@ -78,7 +88,7 @@ class FeaturesConfig:
 
     def __post_init__(self) -> None:
         _one_of("mode", self.mode, ("shared", "warp"))
-        _one_of("precision", self.precision, PRECISIONS)
+        _one_of("precision", self.precision, ("auto", *PRECISIONS))
         _one_of("norm", self.norm, NORMS)
         _one_of("dtype", self.dtype, ("float16", "float32"))
         for name in ("crop", "size", "grid", "sample_images", "sample_windows"):
@@ -103,6 +113,31 @@ class Features:
     offsets: NDArray[np.intp]
 
 
+def resolved(config: FeaturesConfig) -> FeaturesConfig:
+    """`config` with the precision that "auto" means on this machine.
+
+    Whoever hands a config to workers resolves it first: all of them must compute the same.
+    """
+    return replace(config, precision=measure_precision(config).precision)
+
+
+@lru_cache(maxsize=16)
+def measure_precision(config: FeaturesConfig) -> Speeds:
+    """The precision of `config`, and where it is "auto" the figures that it was chosen by."""
+    if config.precision != "auto":
+        return Speeds(config.precision, {})
+    network = _network(config)
+    whole = config.mode == "warp" or network.cut is None
+    start, size = (None, config.size) if whole else (network.cut, config.crop)
+
+    def compiled(precision: str) -> Part:
+        how = How(precision, device=config.device)
+        return Part(network, (BATCH, size, size), how, start=start, grid=config.grid)
+
+    content = [content_hash(network.path), network.output, start, size, config.grid]
+    return fastest(compiled, config.device, content)
+
+
 def find_projection(
     images: ImageSet,
     windows: Windows,
@@ -112,6 +147,7 @@ def find_projection(
     progress: Progress = silent,
 ) -> Projection:
     """PCA, whitening and length from a sample of windows of a sample of the images."""
+    config = resolved(config)
     rng = np.random.default_rng(config.seed)
     chosen = np.sort(rng.permutation(len(images))[: config.sample_images])
     jobs = []
@@ -139,6 +175,7 @@ def find_features(
     progress: Progress = silent,
 ) -> Features:
     """The vectors of all windows, in their order; in the `.npy` file `path`, memory-mapped, where given."""
+    config = resolved(config)
     shape = (len(windows.xyxy), projection.A.shape[1])
     dtype = np.dtype(config.dtype)
     X = np.empty(shape, dtype) if path is None else open_memmap(Path(path), "w+", dtype, shape)
@@ -184,7 +221,7 @@ def _raw(
 ) -> Floats:
     """Pooled vectors before the projection, (n, grid * grid * c)."""
     boxes = as_boxes(boxes)
-    extract = _extractor(config, streams)
+    extract = _extractor(resolved(config), streams)
     if len(boxes) == 0:
         return np.empty((0, extract.width), np.float32)
     side = max(config.levels) if config.mode == "shared" else WARP_SIDE
@@ -197,12 +234,15 @@ def _raw(
     return extract(photo, boxes).reshape(len(boxes), -1)
 
 
+def _network(config: FeaturesConfig) -> Network:
+    network = load_network(config.network)
+    return network if config.cut is None else replace(network, cut=config.cut)
+
+
 @lru_cache(maxsize=2)
 def _extractor(config: FeaturesConfig, streams: int) -> Shared | Warp:
     """The compiled network; made once per process, since that takes some tenths of a second."""
-    network = load_network(config.network)
-    if config.cut is not None:
-        network = replace(network, cut=config.cut)
+    network = _network(config)
     how = How(config.precision, streams, config.device)
     if config.mode == "warp":
         return Warp(network, how, size=config.size, padding=config.padding, grid=config.grid)

@@ -14,7 +14,7 @@ from tag2box.backbone import load_network
 from tag2box.decoding import Source, read_small
 from tag2box.errors import InputError
 from tag2box.extraction import CELL
-from tag2box.features import FeaturesConfig
+from tag2box.features import FeaturesConfig, resolved
 from tag2box.images import ImageSet
 from tag2box.networks.inference import How, Part
 from tag2box.runtime.executor import map_ordered
@@ -61,7 +61,7 @@ def find_cells(
     progress: Progress = silent,
 ) -> NDArray[np.float16]:
     """The cells of the maps of all images, (n_cells, c), image by image and row by row."""
-    job = partial(_cells, side, config)
+    job = partial(_cells, side, resolved(config))
     return np.concatenate(
         list(map_ordered(job, images.paths, workers=workers, progress=progress, label="maps"))
     )
@@ -78,8 +78,12 @@ def _blocks(size: NDArray[np.floating], side: int) -> NDArray[np.int64]:
     return np.asarray(np.maximum(np.rint(size * scale / CELL), 1), np.int64)
 
 
-@lru_cache(maxsize=2)
 def _network(config: FeaturesConfig, streams: int) -> Part:
+    return _compiled(resolved(config), streams)
+
+
+@lru_cache(maxsize=2)
+def _compiled(config: FeaturesConfig, streams: int) -> Part:
     """The whole network, for photos of any size; compiled once per process."""
     network = load_network(config.network)
     try:

@@ -7,6 +7,7 @@ RUN/STAGE/KEY/       results (`runtime.store`)
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import tag2box
 from tag2box.detections import Detections
 from tag2box.detector import Detector
 from tag2box.errors import InputError, Tag2BoxError
+from tag2box.features import FeaturesConfig, measure_precision
 from tag2box.first_windows import known_tags
 from tag2box.images import ImageSet, read_images
 from tag2box.pipeline import Config, detect, detections_key, learn, stage_keys
@@ -25,7 +27,7 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store, existing
 
-__all__ = ["RunFolder", "detect_run", "fit_run", "learnable", "mined_windows"]
+__all__ = ["RunFolder", "detect_run", "fit_run", "learnable", "mined_windows", "with_precision"]
 
 DETECTOR = "detector.npz"
 
@@ -129,6 +131,32 @@ def learnable(images: ImageSet, config: Config) -> tuple[ImageSet, tuple[str, ..
     return images.only(kept), tuple(name for name in images.classes if name not in kept)
 
 
+def with_precision(config: Config, folder: str | Path) -> tuple[Config, str]:
+    """`config` with the precision that "auto" means for this run folder, and in words why that one.
+
+    A run keeps to the precision that it began with, whatever is fastest where it is continued.
+    """
+    asked = config.features
+    if asked.precision != "auto":
+        return config, f"{asked.precision}, as set"
+    if precision := _began_with(Path(folder), asked):
+        reason = f"{precision}, as this run began"
+    else:
+        speeds = measure_precision(asked)
+        precision, reason = speeds.precision, str(speeds)
+    return replace(config, features=replace(asked, precision=precision)), reason
+
+
+def _began_with(folder: Path, asked: FeaturesConfig) -> str | None:
+    """The precision of the run in `folder`, where there is one with the same network and device."""
+    try:
+        before = read_settings(Config(), folder / "config.toml").features
+    except InputError:  # there is none, or none that can be read
+        return None
+    same = (before.network, before.device) == (asked.network, asked.device)
+    return before.precision if same and before.precision != "auto" else None
+
+
 def fit_run(
     images: ImageSet,
     config: Config,
@@ -145,9 +173,16 @@ def fit_run(
     store = Store(folder)
     with store.lock():
         run = Run(store, workers=workers, progress=progress)
+        config, _ = with_precision(config, folder)
         run.keys = stage_keys(images, config, run)
         _begin(run, images, config)
-        run.note("run started", images=len(images), classes=len(images.classes), workers=run.workers)
+        run.note(
+            "run started",
+            images=len(images),
+            classes=len(images.classes),
+            workers=run.workers,
+            precision=config.features.precision,
+        )
         detector = learn(images, config, run)
         detector.save(store.folder / DETECTOR)
         run.note("run finished")

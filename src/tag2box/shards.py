@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tag2box.detections import Detections
 from tag2box.detector import Detector
-from tag2box.features import FeaturesConfig, find_features
+from tag2box.features import FeaturesConfig, find_features, resolved
 from tag2box.images import ImageSet
 from tag2box.photo_maps import find_cells
 from tag2box.projection import Projection
@@ -57,6 +57,7 @@ def detections_of(
     detector: Detector, images: ImageSet, a: int, z: int, progress: Progress, *, workers: int
 ) -> Detections:
     """What the detector finds in images a to z; the first of them has the number a."""
+    detector = replace(detector, features=resolved(detector.features))
     with one_thread():  # as in a worker: the last bit of a product depends on the threads
         parts = map_ordered(
             detector.detect, images.paths[a:z], workers=workers, progress=progress, label="detections"

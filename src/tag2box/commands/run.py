@@ -36,7 +36,7 @@ def run(
     from tag2box.images import read_images
     from tag2box.look import estimate
     from tag2box.pipeline import Config
-    from tag2box.runs import fit_run, learnable
+    from tag2box.runs import fit_run, learnable, with_precision
     from tag2box.runtime.config import read_settings
 
     check_on_error(on_error)
@@ -51,14 +51,17 @@ def run(
         images, left_out = learnable(images, settings)
         if left_out and not as_json:
             typer.echo(f"Left out, as no image has it: {', '.join(left_out)}")
+        settings, precision = with_precision(settings, folder)
         if not as_json:
             typer.echo(f"To be expected: {cost}, in {folder}")
+            typer.echo(f"Precision of the network: {precision}")
         stages = fit_run(images, settings, folder, workers=workers, progress=progress)
     answer = {
         "run": str(folder),
         "images": len(images),
         "classes": list(images.classes),
         "left_out": list(left_out),
+        "precision": precision,
         "look": seen.to_dict(),
         "stages": stages,
     }

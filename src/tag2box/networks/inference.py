@@ -20,19 +20,21 @@ from tag2box.networks.processor import guard_onednn
 if TYPE_CHECKING:
     import openvino as ov
 
-__all__ = ["PRECISIONS", "How", "Part"]
+__all__ = ["PRECISIONS", "How", "Part", "offered"]
 
-PRECISIONS = ("auto", "f32", "bf16", "f16")
+# Each with OpenVINO's word for a device that computes in it.
+PRECISIONS = {"f32": "FP32", "bf16": "BF16", "f16": "FP16"}
 
 
 @dataclass(frozen=True)
 class How:
-    """precision: "auto" is bf16 where the processor has it, else f32. streams: threads to use, one for each.
+    """precision: one of `PRECISIONS`; what a device does not offer is computed in f32, or emulated.
 
-    device: "auto" is a GPU where OpenVINO offers one; there, its driver decides whether results repeat.
+    streams: threads to use, one for each. device: "auto" is a GPU where OpenVINO offers one; there, its
+    driver decides whether results repeat.
     """
 
-    precision: str = "auto"
+    precision: str = "f32"
     streams: int = 1
     device: str = "auto"
 
@@ -66,6 +68,12 @@ class Part:
         self.channels: int = shape_out[-1].get_length() if shape_out[-1].is_static else -1
         self.queue = ov.AsyncInferQueue(self.compiled, how.streams)
 
+    @property
+    def input(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
+        """Shape and type of a batch, where no size was left open."""
+        port = self.compiled.input(0)
+        return tuple(port.shape), np.dtype(port.element_type.to_dtype())
+
     def __call__(self, x: NDArray[Any]) -> NDArray[np.float32]:
         """Run any number of images or maps, in batches of the compiled size; the last one is filled up."""
         batches = [_filled(x[i : i + self.batch], self.batch) for i in range(0, len(x), self.batch)]
@@ -91,11 +99,7 @@ class Part:
 
 def _settings(how: How, available: list[str]) -> tuple[str, dict[str, Any]]:
     """OpenVINO's device and settings."""
-    device = how.device
-    if device == "auto":
-        device = next((name for name in available if name.startswith("GPU")), "CPU")
-    if device not in available:
-        raise InputError(f"no device {device!r} here: OpenVINO finds {', '.join(available)}")
+    device = _device(how.device, available)
     settings: dict[str, Any] = {"NUM_STREAMS": how.streams}
     if device == "CPU":
         settings["INFERENCE_NUM_THREADS"] = how.streams
@@ -103,9 +107,23 @@ def _settings(how: How, available: list[str]) -> tuple[str, dict[str, Any]]:
         settings["ENABLE_CPU_PINNING"] = False
     if how.precision not in PRECISIONS:
         raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, but it is {how.precision!r}")
-    if how.precision != "auto":
-        settings["INFERENCE_PRECISION_HINT"] = how.precision
+    settings["INFERENCE_PRECISION_HINT"] = how.precision
     return device, settings
+
+
+def offered(device: str) -> tuple[str, ...]:
+    """The precisions that a device can compute in, f32 first."""
+    core = _core()
+    words = core.get_property(_device(device, core.available_devices), "OPTIMIZATION_CAPABILITIES")
+    return tuple(precision for precision, word in PRECISIONS.items() if word in words)
+
+
+def _device(device: str, available: list[str]) -> str:
+    if device == "auto":
+        device = next((name for name in available if name.startswith("GPU")), "CPU")
+    if device not in available:
+        raise InputError(f"no device {device!r} here: OpenVINO finds {', '.join(available)}")
+    return device
 
 
 def _filled(x: NDArray[Any], n: int) -> NDArray[Any]:

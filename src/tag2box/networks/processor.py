@@ -1,9 +1,9 @@
 """What the processor truly has, where its flags promise more.
 
 Some virtual machines show the AMX flags but not the tile palettes that go with them (CPUID leaf 0x1D).
-oneDNN, which OpenVINO runs on, believes the flags, loads an empty tile configuration and dies of SIGILL in its
-first bf16 convolution. Held below AMX by its own environment variable it runs; that must be set before the
-first network is compiled in a process.
+oneDNN, which OpenVINO runs on, believes the flags, loads an empty tile configuration and dies of SIGILL in
+its first bf16 convolution. Held below AMX by its own environment variable it runs; that must be set before
+the first network is compiled in a process.
 """
 
 import ctypes
@@ -11,7 +11,7 @@ import os
 import platform
 from collections.abc import Callable, Container
 
-__all__ = ["guard_onednn", "onednn_cap"]
+__all__ = ["guard_onednn", "identity", "onednn_cap"]
 
 # (leaf, subleaf) -> eax, ebx, ecx, edx
 Cpuid = Callable[[int, int], tuple[int, int, int, int]]
@@ -29,6 +29,13 @@ def guard_onednn() -> None:
         return
     if cap := onednn_cap(_features(), _read_cpuid()):
         os.environ[VARIABLES[0]] = cap
+
+
+def identity() -> list[object]:
+    """What tells one kind of processor from another, and how far oneDNN may use it."""
+    import llvmlite.binding as llvm
+
+    return [llvm.get_host_cpu_name(), sorted(_features()), [os.environ.get(name) for name in VARIABLES]]
 
 
 def onednn_cap(features: Container[str], cpuid: Cpuid | None) -> str | None:

@@ -1,0 +1,149 @@
+"""The precision is what is fastest here: measured once, kept, and the same for the whole of a run."""
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests._toys import FAST, make_toys
+
+import tag2box as t2b
+from tag2box import features, runs
+from tag2box.features import FeaturesConfig, find_features, measure_precision
+from tag2box.networks import precision
+from tag2box.networks.inference import offered
+from tag2box.networks.precision import Speeds, fastest
+from tag2box.pipeline import Config
+from tag2box.projection import Projection
+from tag2box.runs import RunFolder, fit_run, with_precision
+from tag2box.runtime.config import read_settings
+from tag2box.windows import Windows
+
+CONFIG = read_settings(Config(), None, FAST)
+SLOWNESS = {"f32": 0.004, "bf16": 0.001, "f16": 0.006}
+
+
+class Slow:
+    """A network that takes its time."""
+
+    batch, input = 2, ((2, 4, 4, 3), np.dtype(np.float32))
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __call__(self, x):
+        assert x.shape == (2, 4, 4, 3)
+        time.sleep(self.seconds)
+
+
+@pytest.fixture
+def measured(monkeypatch, tmp_path):
+    """Measure networks of the given seconds a batch; the precisions compiled for it, call by call."""
+    monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path))
+    monkeypatch.setattr(precision, "offered", lambda _device: tuple(SLOWNESS))
+
+    def measure(seconds, content=("a network",)):
+        compiled = []
+
+        def make(name):
+            compiled.append(name)
+            return Slow(seconds[name])
+
+        return fastest(make, "CPU", content), compiled
+
+    return measure
+
+
+def test_the_fastest_is_chosen_and_said(measured):
+    speeds, compiled = measured(SLOWNESS)
+    assert speeds.precision == "bf16"
+    assert compiled == ["f32", "bf16", "f16"]
+    assert 0.4 < speeds.ms["bf16"] < speeds.ms["f32"] < speeds.ms["f16"] < 30
+    assert str(speeds).startswith("bf16, the fastest here (ms a window: f32 2")
+
+
+def test_f32_stays_where_nothing_is_clearly_faster():
+    assert precision._choose({"f32": 1.0, "bf16": 0.93}).precision == "f32"
+    assert precision._choose({"f32": 1.0, "bf16": 0.8}).precision == "bf16"
+
+
+def test_it_is_measured_once_for_a_network_a_processor_and_a_version(measured, monkeypatch, tmp_path):
+    first, _ = measured(SLOWNESS)
+    otherwise = SLOWNESS | {"f32": 0.0}
+    assert measured(otherwise) == (first, [])
+    assert measured(otherwise, ["another network"])[0].precision == "f32"
+    with monkeypatch.context() as patch:
+        patch.setattr("openvino.__version__", "2099.1")
+        assert measured(otherwise)[0].precision == "f32"
+    with monkeypatch.context() as patch:
+        patch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+        assert measured(otherwise)[0].precision == "f32"
+    assert measured(otherwise) == (first, [])
+    for file in tmp_path.glob("precision-*.json"):
+        file.write_text('{"precision": "f')
+    assert measured(otherwise)[0].precision == "f32"
+
+
+def test_a_cache_that_cannot_be_written_is_no_obstacle(measured, monkeypatch, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path / "file"))
+    assert measured(SLOWNESS)[0].precision == "bf16"
+
+
+@pytest.mark.parametrize("mode", ["shared", "warp"])
+def test_a_real_network_is_measured_in_every_precision(monkeypatch, tmp_path, mode):
+    monkeypatch.setattr(precision, "_file", lambda _content: tmp_path / "measured.json")
+    monkeypatch.setattr(precision, "offered", lambda _device: ("f32", "bf16", "f16"))
+    speeds = measure_precision.__wrapped__(FeaturesConfig(mode=mode, size=64, crop=4))
+    assert list(speeds.ms) == ["f32", "bf16", "f16"]
+    assert min(speeds.ms.values()) > 0
+    assert (tmp_path / "measured.json").is_file()
+
+
+def test_what_this_machine_offers_is_enough_for_auto():
+    assert "f32" in offered("auto")
+    assert measure_precision(FeaturesConfig()).precision in offered("auto")
+    assert measure_precision(FeaturesConfig(precision="f16")) == Speeds("f16", {})
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "toys"
+    return t2b.read_images(folder, make_toys(folder))
+
+
+def fastest_is(monkeypatch, name):
+    monkeypatch.setattr(runs, "measure_precision", lambda _config: Speeds(name, {"f32": 2.0, name: 1.0}))
+
+
+def test_a_run_keeps_the_precision_that_it_began_with(images, tmp_path, monkeypatch):
+    fastest_is(monkeypatch, "bf16")
+    fit_run(images, CONFIG, tmp_path, workers=1)
+    folder = RunFolder(tmp_path)
+    assert folder.config.features.precision == folder.detector.features.precision == "bf16"
+    fastest_is(monkeypatch, "f32")  # elsewhere
+    costs = fit_run(images, CONFIG, tmp_path, workers=1)
+    assert all(cost["reused"] for cost in costs.values())
+    assert RunFolder(tmp_path).config == folder.config
+    assert with_precision(CONFIG, tmp_path)[1] == "bf16, as this run began"
+    asked = replace(CONFIG, features=replace(CONFIG.features, precision="f16"))
+    assert with_precision(asked, tmp_path) == (asked, "f16, as set")
+    other = replace(CONFIG, features=replace(CONFIG.features, network="other.onnx"))
+    assert with_precision(other, tmp_path)[0].features.precision == "f32"
+    assert with_precision(CONFIG, tmp_path / "new")[0].features.precision == "f32"
+
+
+def test_workers_are_told_the_precision(images, monkeypatch):
+    """They must not each measure: the same bytes whatever their number."""
+    told = []
+
+    def map_ordered(function, jobs, **_):
+        told.append(function.args[0].precision)
+        return [np.zeros((1, 1))] * len(jobs)
+
+    monkeypatch.setattr(features, "measure_precision", lambda _config: Speeds("f16", {}))
+    monkeypatch.setattr(features, "map_ordered", map_ordered)
+    windows = Windows(np.ones((len(images), 4), np.float32), np.arange(len(images) + 1))
+    projection = Projection(np.zeros(1), np.ones((1, 1)), "l2", 1.0)
+    find_features(images, windows, projection, FeaturesConfig(), workers=2)
+    assert told == ["f16"]
