@@ -1,5 +1,3 @@
-import os
-import signal
 import sys
 
 import pytest
@@ -30,16 +28,6 @@ def test_nothing_to_do_and_wrong_workers():
     assert n_workers(None) >= 1
     with pytest.raises(InputError, match="workers must be at least 1"):
         list(map_ordered(square, [1], workers=0))
-
-
-def end_abruptly(x):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def test_a_worker_that_is_killed_is_one_line():
-    with pytest.raises(Tag2BoxError, match=r"SIGKILL.*use fewer workers"):
-        list(map_ordered(end_abruptly, range(4), workers=2))
-    assert list(map_ordered(square, range(4), workers=2)) == [0, 1, 4, 9]
 
 
 def test_a_log_gets_lines_with_the_time_left(monkeypatch, capsys):

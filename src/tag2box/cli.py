@@ -1,5 +1,6 @@
 """The command `tag2box`. Each command is thin: it reads arguments, calls the library, shows the answer."""
 
+import faulthandler
 import sys
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from tag2box.commands.folders import clean, demo, export, report
 from tag2box.commands.reproduce import reproduce
 from tag2box.commands.run import run
 from tag2box.errors import InputError, Tag2BoxError
+from tag2box.runtime.processes import ends_on_sigterm
 
 __all__ = ["app", "main"]
 
@@ -50,8 +52,11 @@ def main() -> None:
     """Run the command line: exit 0 done, 1 failed, 2 wrong usage; one line for an error."""
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    if sys.__stderr__ is not None and not faulthandler.is_enabled():
+        faulthandler.enable(sys.__stderr__)  # where a library crashes, say where
     try:
-        app(arguments)
+        with ends_on_sigterm():
+            app(arguments)
     except Tag2BoxError as error:
         if debug:
             raise

@@ -3,7 +3,7 @@
 Order in, order out: what is computed does not depend on the number of workers.
 """
 
-import re
+import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
@@ -11,6 +11,7 @@ from typing import TypeVar
 from joblib import Parallel, cpu_count, delayed
 
 from tag2box.errors import InputError, Tag2BoxError
+from tag2box.runtime.processes import follow_parent, why_it_died
 from tag2box.runtime.progress import Progress, silent
 
 __all__ = ["map_ordered", "n_workers"]
@@ -53,14 +54,16 @@ def map_ordered(
             batch_size=1,
             inner_max_num_threads=1,
         )
-        results = pool(delayed(function)(item) for item in items)
+        results = pool(delayed(_in_worker)(os.getpid(), function, item) for item in items)
     progress(label, 0, len(items))
     try:
         for done, result in enumerate(results, start=1):
             progress(label, done, len(items))
             yield result
     except BrokenProcessPool as error:
-        codes = re.search(r"\{.*?\}", str(error))  # such as {SIGKILL(-9)}
-        raise Tag2BoxError(
-            f"a worker process died {codes[0] if codes else ''}: if memory ran out, use fewer workers"
-        ) from error
+        raise Tag2BoxError(why_it_died(str(error))) from error
+
+
+def _in_worker(parent: int, function: Callable[[T], R], item: T) -> R:
+    follow_parent(parent)
+    return function(item)

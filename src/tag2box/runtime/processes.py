@@ -1,0 +1,96 @@
+"""How processes end: a worker that died, workers whose parent is gone, a run that is told to stop.
+
+What a run has finished is whole on the disk at any moment. So it may end at once, and goes on another time.
+"""
+
+import multiprocessing
+import os
+import re
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+__all__ = ["ends_on_sigterm", "follow_parent", "why_it_died"]
+
+# What is likely behind a signal, and what to do about it.
+CAUSES = {
+    "SIGKILL": "the system ended it, most likely because memory ran out: use fewer workers",
+    "SIGILL": "a library used an instruction that this processor does not have: set the environment variable "
+    "ONEDNN_MAX_CPU_ISA=AVX2 and run again",
+    "SIGBUS": "a file under it was cut short, or the disk is full: make room and run again",
+    "SIGTERM": "somebody ended it: run again to go on",
+}
+CRASH = "a library crashed, and its traceback is above: run again to go on, with --workers 1 if it dies again"
+UNKNOWN = "run again to go on, with fewer workers if memory ran out"
+ENDED = "tag2box: ended by SIGTERM; what was finished is kept: the same command goes on from there\n"
+# joblib's helper process tidies up behind one that has ended, and need not warn of it.
+TIDYING = "ignore:resource_tracker"
+
+
+def why_it_died(message: str) -> str:
+    """One line about a worker that died, out of joblib's message, which ends in such as {SIGKILL(-9)}."""
+    names = set(re.findall(r"(SIG[A-Z0-9]+)\(-\d+\)", message))
+    # When one has died, loky ends the others by SIGTERM or SIGKILL: another signal is the first cause.
+    first = sorted(names - {"SIGTERM", "SIGKILL"}) or sorted(names & {"SIGKILL"}) or sorted(names)
+    if not first:
+        status = re.search(r"EXIT\((?!0\))(\d+)\)", message)
+        return f"a worker process ended{f' with status {status[1]}' if status else ''}: {UNKNOWN}"
+    return f"a worker process died of {first[0]}: {CAUSES.get(first[0], CRASH)}"
+
+
+@cache
+def follow_parent(parent: int) -> None:
+    """In a worker: end with the process `parent`, however that ends."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def ends_on_sigterm() -> Iterator[None]:
+    """While this lasts, SIGTERM ends this process and its workers at once, with one line and status 143.
+
+    A thread waits for it: Python's own handlers would wait for the main thread to leave a kernel.
+    """
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    receiver, sender = os.pipe()
+    os.set_blocking(sender, False)
+    before = signal.signal(signal.SIGTERM, lambda *_: None), signal.set_wakeup_fd(sender)
+    threading.Thread(target=_wait_for_sigterm, args=(receiver,), daemon=True).start()
+    sys.warnoptions.append(TIDYING)
+    try:
+        yield
+    finally:
+        sys.warnoptions.remove(TIDYING)
+        signal.set_wakeup_fd(before[1])
+        signal.signal(signal.SIGTERM, before[0])
+        os.close(sender)  # the thread reads the end of the pipe, and ends
+
+
+def _wait_for_sigterm(receiver: int) -> None:
+    while received := os.read(receiver, 1):
+        if received[0] == signal.SIGTERM:
+            _end()
+    os.close(receiver)
+
+
+def _end() -> None:
+    """End this process and its workers; nothing here lets another thread speak in between."""
+    try:
+        cursor = "\x1b[?25h\n" if sys.stderr.isatty() else ""  # a progress bar hides it
+        os.write(2, f"{cursor}{ENDED}".encode())
+        for worker in multiprocessing.active_children():
+            if worker.pid is not None:
+                os.kill(worker.pid, signal.SIGKILL)
+    finally:
+        os._exit(128 + signal.SIGTERM)
