@@ -20,6 +20,7 @@ import tag2box as t2b
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.pipeline import VERSIONS, Config, Tag2Box, stage_keys
 from tag2box.report.collecting import write_report
+from tag2box.run_notes import write_run
 from tag2box.runs import RunFolder, detect_run, fit_run
 from tag2box.runtime import run as run_module
 from tag2box.runtime.config import read_settings
@@ -139,7 +140,8 @@ def test_truth_changes_nothing(images, tmp_path):
     assert stage_keys(images, CONFIG, store) == stage_keys(replace(images, truth=boxes), CONFIG, store)
 
 
-def test_two_workers_give_the_same_bytes(run, images, tmp_path):
+def test_two_workers_give_the_same_bytes(run, images, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_module, "SHARD", 5)
     fit_run(images, CONFIG, tmp_path / "two", workers=2)
     detect_run(RunFolder(tmp_path / "two"), images, workers=2)
     mine, theirs = contents(tmp_path / "two"), contents(run)
@@ -173,6 +175,7 @@ KILLED = """
 import sys
 import tag2box as t2b
 from tag2box.pipeline import Config
+from tag2box.run_notes import write_run
 from tag2box.runs import RunFolder, detect_run, fit_run
 from tag2box.runtime import run
 from tag2box.runtime.config import read_settings
@@ -207,10 +210,7 @@ def test_what_is_not_finished_is_said(images, tmp_path):
         RunFolder(tmp_path)
     store = Store(tmp_path)
     store.write("config.toml", "")
-    store.write(
-        "run.json",
-        '{"stages": {}, "images": {"ids": [], "paths": [], "classes": [], "tags": []}}',
-    )
+    write_run(store, {}, images, None)
     folder = RunFolder(tmp_path)
     for ask in (lambda: folder.detector, lambda: folder.result("windows")):
         with pytest.raises(Tag2BoxError, match="takes the run to its end"):

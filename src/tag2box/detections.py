@@ -1,7 +1,6 @@
 """`Detections`: boxes found, each with its image, class and score; and NMS from window scores to them."""
 
 import json
-import zipfile
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
@@ -13,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tag2box.boxes import as_boxes, nms
 from tag2box.errors import InputError
+from tag2box.runtime.arrays import npz_bytes, read_npz
+from tag2box.runtime.files import write_whole
 
 __all__ = ["Detections", "detect_windows"]
 
@@ -106,11 +107,12 @@ class Detections:
         header = {"format": FORMAT, "ids": self.ids, "classes": self.classes}
         columns = {name: getattr(self, name) for name in COLUMNS}
         if path.suffix == ".json":
-            text = json.dumps(header | {name: column.tolist() for name, column in columns.items()})
-            path.write_text(text, encoding="utf-8")
+            write_whole(
+                path, json.dumps(header | {name: column.tolist() for name, column in columns.items()})
+            )
         else:
             packed = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-            np.savez_compressed(path, header=packed, **columns)
+            write_whole(path, npz_bytes(header=packed, **columns))
 
     @classmethod
     def load(cls, path: str | Path) -> "Detections":
@@ -123,7 +125,7 @@ class Detections:
             if content.pop("format") != FORMAT:
                 raise InputError(f"its format is not {FORMAT!r}")
             return cls(**{field.name: content[field.name] for field in fields(cls)})
-        except (KeyError, TypeError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as wrong:
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as wrong:
             raise InputError(f"{path} does not hold detections as tag2box saves them: {wrong}") from wrong
 
 
@@ -214,7 +216,6 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _read_npz(path: Path) -> dict[str, Any]:
-    # Opened here, because numpy leaves a file that is no zip open.
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-        header = json.loads(stored["header"].tobytes())
-        return dict(header) | {name: stored[name] for name in COLUMNS}
+    stored = read_npz(path)
+    header = json.loads(stored["header"].tobytes())
+    return dict(header) | {name: stored[name] for name in COLUMNS}

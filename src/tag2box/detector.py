@@ -6,10 +6,8 @@ name and hash: the built-in ones come with the package, your own must lie where 
 
 import hashlib
 import json
-import zipfile
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,7 @@ from tag2box.initial import Weights, score_windows
 from tag2box.object_maps import MapsConfig, ObjectMaps, objectness
 from tag2box.photo_maps import photo_map
 from tag2box.projection import Projection
+from tag2box.runtime.arrays import npz_bytes, read_npz
 from tag2box.runtime.files import write_whole
 from tag2box.windows import WindowsConfig, search_windows
 
@@ -34,7 +33,7 @@ __all__ = ["DetectConfig", "Detector", "network_hash"]
 # Raised too when windows, features or maps are computed otherwise: an older detector would see other numbers.
 FORMAT = "tag2box detector 3"
 # What reading a file that is not one, or is damaged, can raise.
-BROKEN = (KeyError, TypeError, ValueError, EOFError, AttributeError, zipfile.BadZipFile)
+BROKEN = (KeyError, TypeError, ValueError, EOFError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -155,9 +154,8 @@ class Detector:
         }
         if self.object_maps is not None:
             arrays |= {"map_V": self.object_maps.V, "map_a": self.object_maps.a}
-        buffer = BytesIO()
-        np.savez(buffer, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
-        write_whole(Path(path), buffer.getvalue())
+        packed = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+        write_whole(Path(path), npz_bytes(header=packed, **arrays))
 
     @classmethod
     def load(cls, path: str | Path) -> "Detector":
@@ -166,9 +164,8 @@ class Detector:
         if not path.is_file():
             raise InputError(f"{path} is not a file: expected a detector that tag2box saved")
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
-                header = json.loads(stored["header"].tobytes())
-                arrays = {name: stored[name] for name in stored.files if name != "header"}
+            arrays = read_npz(path)
+            header = json.loads(arrays.pop("header").tobytes())
             known = header["format"] == FORMAT
         except BROKEN as wrong:
             raise InputError(f"{path} is not a detector that tag2box saved: {wrong}") from wrong

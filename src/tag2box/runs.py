@@ -5,15 +5,14 @@ RUN/detector.npz     the detector                 RUN/events.jsonl  what was don
 RUN/STAGE/KEY/       results (`runtime.store`)
 """
 
-import json
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import tag2box
 from tag2box.detections import Detections
 from tag2box.detector import Detector
 from tag2box.errors import InputError, Tag2BoxError
@@ -21,8 +20,20 @@ from tag2box.features import FeaturesConfig, measure_precision
 from tag2box.first_windows import known_tags
 from tag2box.images import ImageSet, read_images
 from tag2box.pipeline import Config, detect, detections_key, learn, stage_keys
+from tag2box.run_notes import (
+    detector_maker,
+    own_detector,
+    read_json,
+    read_path,
+    read_stored_images,
+    refuse_newer,
+    write_images,
+    write_path,
+    write_run,
+)
 from tag2box.runtime.config import read_settings, to_toml
-from tag2box.runtime.files import content_hash
+from tag2box.runtime.files import checked_json, content_hash, unchecked
+from tag2box.runtime.parts import BROKEN
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store, existing
@@ -38,13 +49,15 @@ class RunFolder:
     def __init__(self, folder: str | Path) -> None:
         self.store = existing(folder)
         self.folder = self.store.folder
-        self.config = read_settings(Config(), self.folder / "config.toml")
-        try:
-            run = json.loads((self.folder / "run.json").read_text(encoding="utf-8"))
+        with self._expecting("run.json", self._unfinished()):
+            stored = read_json(self.folder / "run.json")
+        refuse_newer(stored, self.folder)
+        with self._expecting("run.json", self._unfinished()):
+            run = unchecked(stored)
             self.keys: dict[str, str] = run["stages"]
-            self.images = _read_images(run["images"], self.folder)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise Tag2BoxError(f"{self.folder / 'run.json'} is damaged: {self._unfinished()}") from error
+            self.images = read_stored_images(run["images"], self.folder)
+            self._made: dict[str, str] | None = run["detector"]
+        self.config = read_settings(Config(), self.folder / "config.toml")
 
     def has(self, stage: str) -> bool:
         """Whether that stage is finished, with the settings of the last run."""
@@ -71,50 +84,69 @@ class RunFolder:
         """The detector."""
         return Detector.load(self.detector_file)
 
+    @property
+    def outdated(self) -> str | None:
+        """What its users should know of a detector that was not learned with the settings of the last run."""
+        if self._made == own_detector(self.keys, self.detector_file):
+            return None
+        return f"{self.detector_file} is of earlier settings than those of the last run: {self._unfinished()}"
+
     def add_detections(self, key: str, images: ImageSet) -> None:
-        """Remember that the detector of now has found the detections of this key in these images."""
-        mine = {
-            "key": key,
-            "detector": content_hash(self.detector_file),
-            **_write_images(images, self.folder),
-        }
-        known = [entry for entry in self._read("detections.json", []) if entry["key"] != key]
-        self.store.write("detections.json", json.dumps([*known, mine], ensure_ascii=False) + "\n")
+        """Remember that the detector of now looks for the detections of this key in these images."""
+        mine = {"key": key, "detector": content_hash(self.detector_file), **write_images(images, self.folder)}
+        try:
+            known = [entry for entry in self._entries() if entry["key"] != key]
+        except Tag2BoxError:  # damaged: the list starts anew
+            known = []
+        self.store.write("detections.json", checked_json({"detections": [*known, mine]}))
 
     def detected(self) -> list[tuple[str, ImageSet]]:
         """(key, images) of all that the detector of now has looked at, the newest last.
 
         `store.load("detections", key)` are the detections.
         """
+        return [entry for entry in self._looked_at() if self.store.has("detections", entry[0])]
+
+    def _looked_at(self) -> list[tuple[str, ImageSet]]:
+        """The same, with those that are not finished."""
         if not (self.folder / DETECTOR).is_file():
             return []
         now = content_hash(self.detector_file)
-        entries = [entry for entry in self._read("detections.json", []) if entry["detector"] == now]
-        return [
-            (entry["key"], _read_images(entry, self.folder))
-            for entry in entries
-            if self.store.has("detections", entry["key"])
-        ]
+        entries = [entry for entry in self._entries() if entry["detector"] == now]
+        return [(entry["key"], read_stored_images(entry, self.folder)) for entry in entries]
+
+    def _entries(self) -> list[dict[str, Any]]:
+        if not (file := self.folder / "detections.json").is_file():
+            return []
+        with self._expecting(file.name, "remove it, and detect again"):
+            entries: list[dict[str, Any]] = unchecked(read_json(file))["detections"]
+            return entries
 
     def set_truth(self, truth: Path, split: str | None, metric: str) -> None:
         """Remember by which true boxes the run was evaluated last, for the report."""
-        content = {**_write_path(truth, self.folder), "split": split, "metric": metric}
-        self.store.write("evaluation.json", json.dumps(content, ensure_ascii=False) + "\n")
+        content = {**write_path(truth, self.folder), "split": split, "metric": metric}
+        self.store.write("evaluation.json", checked_json(content))
 
     def truth(self) -> tuple[ImageSet, str] | None:
         """The images with true boxes that the run was evaluated by last, and the metric; None before."""
-        if not (stored := self._read("evaluation.json", {})):
+        if not (file := self.folder / "evaluation.json").is_file():
             return None
-        return read_images(_read_path(stored, self.folder), split=stored["split"]), stored["metric"]
+        with self._expecting(file.name, "evaluate again"):
+            stored = unchecked(read_json(file))
+        return read_images(read_path(stored, self.folder), split=stored["split"]), stored["metric"]
 
-    def _read(self, name: str, otherwise: Any) -> Any:
-        file = self.folder / name
-        return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else otherwise
+    @contextmanager
+    def _expecting(self, name: str, remedy: str) -> Iterator[None]:
+        """Whatever reading a damaged file raises, in one line."""
+        try:
+            yield
+        except BROKEN as error:
+            raise Tag2BoxError(f"{self.folder / name} is damaged ({error}): {remedy}") from error
 
     def clean(self, *, remove: bool) -> list[Path]:
         """The results that the last settings do not use, removed where that is wanted."""
         with self.store.lock():
-            kept = [*self.keys.items(), *(("detections", key) for key, _ in self.detected())]
+            kept = [*self.keys.items(), *(("detections", key) for key, _ in self._looked_at())]
             unused = self.store.unused(kept)
             if remove:
                 self.store.remove(unused)
@@ -173,9 +205,11 @@ def fit_run(
     store = Store(folder)
     with store.lock():
         run = Run(store, workers=workers, progress=progress)
+        maker = detector_maker(store.folder)
         config, _ = with_precision(config, folder)
         run.keys = stage_keys(images, config, run)
-        _begin(run, images, config)
+        store.write("config.toml", to_toml(config))
+        write_run(store, run.keys, images, maker)  # its detector stays until there is a new one
         run.note(
             "run started",
             images=len(images),
@@ -185,6 +219,7 @@ def fit_run(
         )
         detector = learn(images, config, run)
         detector.save(store.folder / DETECTOR)
+        write_run(store, run.keys, images, own_detector(run.keys, store.folder / DETECTOR))
         run.note("run finished")
     return run.costs
 
@@ -196,9 +231,8 @@ def detect_run(
     with folder.store.lock():
         run = Run(folder.store, workers=workers, progress=progress)
         run.keys = detections_key(content_hash(folder.detector_file), images, run)
-        found = detect(folder.detector, images, run)
-        folder.add_detections(run.keys["detections"], images)
-    return found
+        folder.add_detections(run.keys["detections"], images)  # first: `clean` keeps what is unfinished
+        return detect(folder.detector, images, run)
 
 
 def mined_windows(run: RunFolder) -> Detections:
@@ -218,37 +252,3 @@ def mined_windows(run: RunFolder) -> Detections:
         ids=run.images.ids,
         classes=run.images.classes,
     )
-
-
-def _begin(run: Run, images: ImageSet, config: Config) -> None:
-    """Write down what a run is about to do; a detector of other settings must not be taken for its own."""
-    before = run.store.folder / "run.json"
-    if before.is_file() and json.loads(before.read_text(encoding="utf-8"))["stages"] != run.keys:
-        (run.store.folder / DETECTOR).unlink(missing_ok=True)
-    run.store.write("config.toml", to_toml(config))
-    written = _write_images(images, run.store.folder)
-    content = {"tag2box": tag2box.__version__, "stages": run.keys, "images": written}
-    run.store.write("run.json", json.dumps(content, ensure_ascii=False) + "\n")
-
-
-def _write_images(images: ImageSet, folder: Path) -> dict[str, Any]:
-    places = [_write_path(path, folder) for path in images.paths]
-    return {"ids": images.ids, "paths": places, "classes": images.classes, "tags": images.tags.tolist()}
-
-
-def _read_images(stored: dict[str, Any], folder: Path) -> ImageSet:
-    paths = tuple(_read_path(place, folder) for place in stored["paths"])
-    classes = tuple(stored["classes"])
-    tags = np.array(stored["tags"], dtype=np.int8).reshape(len(paths), len(classes))
-    return ImageSet(tuple(stored["ids"]), paths, tags, classes)
-
-
-def _write_path(path: Path, folder: Path) -> dict[str, str]:
-    """Where a file is, and the way to it from the run folder: that one holds if both are moved together."""
-    full = os.path.abspath(path)
-    return {"path": full, "relative": os.path.relpath(full, folder.absolute())}
-
-
-def _read_path(place: dict[str, str], folder: Path) -> Path:
-    full = Path(place["path"])
-    return full if full.exists() else Path(os.path.normpath(folder / place["relative"]))

@@ -58,6 +58,8 @@ def detect(
     kind = format_ or ("csv" if out is not None and out.suffix == ".csv" else "coco")
     folder = RunFolder(run)
     target = out or folder.folder / f"detections{suffix_of(kind)}"
+    if folder.outdated:
+        typer.echo(f"Note: {folder.outdated}", err=True)
     images = _images(photos, split, on_error)
     with shown() as progress:
         images, seen = first_look(images, on_error, workers, progress, as_json)

@@ -42,7 +42,7 @@ def run(
     check_on_error(on_error)
     settings = read_settings(Config(), config, sets or ())
     images = read_images(data, tags, split, classes=classes or None, on_error=on_error)
-    folder = out or Path("runs") / (data.resolve().stem or "data")
+    folder = out or _default_out(data)
     with shown() as progress:
         images, seen = first_look(images, on_error, workers, progress, as_json)
         cost = estimate(
@@ -66,6 +66,12 @@ def run(
         "stages": stages,
     }
     say(as_json, answer, _text(folder, stages))
+
+
+def _default_out(data: Path) -> Path:
+    """runs/NAME, by the name of a folder as it is (photos.v2), and that of a file without its suffix."""
+    place = data.resolve()
+    return Path("runs") / ((place.name if place.is_dir() else place.stem) or "data")
 
 
 def _text(folder: Path, stages: dict[str, dict[str, object]]) -> str:

@@ -2,19 +2,40 @@
 
 import errno
 import hashlib
+import json
 import os
+import re
 import secrets
 import warnings
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 from tag2box.errors import Tag2BoxError
 
-__all__ = ["append_line", "cache_folder", "content_hash", "locked", "sync_folder", "write_whole", "writing"]
+__all__ = [
+    "append_line",
+    "cache_folder",
+    "checked_json",
+    "content_hash",
+    "locked",
+    "sync_folder",
+    "to_json",
+    "unchecked",
+    "write_whole",
+    "writing",
+]
 
 # What a file system without locks answers.
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
+SURROGATE = re.compile("[\ud800-\udfff]")
+# Files that are being written. A process is known by its number and, as numbers come again, a random word.
+TEMPORARY = re.compile(r"\..+\.(\d{1,10})-([0-9a-f]{8})-\d+\.tag2box")
+PROCESS, WRITES = secrets.token_hex(4), count()
 ALONE = "see to it that only one run at a time works there"
 
 
@@ -35,8 +56,9 @@ def write_whole(path: Path, content: str | bytes) -> None:
     data = content.encode() if isinstance(content, str) else content
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(path.parent)
         # A name that no other writer takes; opened as any file is, so that others may read it as usual.
-        temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}")
+        temporary = path.with_name(f".{path.name}.{os.getpid()}-{PROCESS}-{next(WRITES)}.tag2box")
         try:
             with temporary.open("xb") as file:
                 file.write(data)
@@ -47,6 +69,52 @@ def write_whole(path: Path, content: str | bytes) -> None:
             temporary.unlink(missing_ok=True)
             raise
         sync_folder(path.parent)
+
+
+@cache
+def _sweep(folder: Path) -> None:
+    """Remove what killed writers have left in `folder`: once per process, before it writes there."""
+    for path in folder.iterdir():
+        if (left := TEMPORARY.fullmatch(path.name)) and not _at_work(int(left[1]), left[2]):
+            path.unlink(missing_ok=True)
+
+
+def _at_work(pid: int, process: str) -> bool:
+    """Whether that process may still be writing; where the system cannot tell, it may."""
+    if pid == os.getpid() or os.name != "posix":
+        return process == PROCESS or os.name != "posix"
+    try:
+        os.kill(pid, 0)  # sends nothing
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def to_json(value: Any, *, sort_keys: bool = False) -> str:
+    """One line of JSON; letters as they are, unless UTF-8 has none for them (halves of a pair)."""
+    text = json.dumps(value, sort_keys=sort_keys, ensure_ascii=False)
+    return text if text.isascii() or not SURROGATE.search(text) else json.dumps(value, sort_keys=sort_keys)
+
+
+def checked_json(content: Mapping[str, Any]) -> str:
+    """A line of JSON with a checksum in it."""
+    return to_json({**content, "crc": _json_checksum(content)}) + "\n"
+
+
+def unchecked(stored: Any) -> dict[str, Any]:
+    """What `checked_json` was given, from the JSON that it made; `ValueError` where that was damaged."""
+    if not isinstance(stored, dict):
+        raise ValueError("not what tag2box has written")
+    content = {name: value for name, value in stored.items() if name != "crc"}
+    if stored.get("crc") != _json_checksum(content):
+        raise ValueError("its checksum is another")
+    return content
+
+
+def _json_checksum(content: Mapping[str, Any]) -> int:
+    return zlib.crc32(to_json(content, sort_keys=True).encode())
 
 
 def append_line(path: Path, line: str) -> None:

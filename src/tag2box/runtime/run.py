@@ -15,6 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from tag2box.errors import Tag2BoxError
 from tag2box.runtime.executor import n_workers
+from tag2box.runtime.parts import DamagedError, Shards
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.store import Store
 
@@ -38,11 +39,13 @@ class Run:
         self.costs: dict[str, dict[str, Any]] = {}  # of each stage, whether it was reused, else its seconds
 
     def result(self, stage: str, compute: Callable[[], T]) -> T:
-        """The stored result of a stage, computed and saved first where it is missing."""
-        if not self._reused(stage):
+        """The stored result of a stage, computed and saved first where it is missing or damaged."""
+
+        def make() -> None:
             with self._timed(stage):
                 self.store.save(stage, self.keys[stage], compute())
-        found: T = self.store.load(stage, self.keys[stage])
+
+        found: T = self._stored(stage, make)
         return found
 
     def in_shards(
@@ -53,15 +56,27 @@ class Run:
         merge: Callable[[Sequence[T]], T],
     ) -> T:
         """The same for n items, computed shard by shard: `compute(a, z, progress)` of items a to z."""
-        if not self._reused(stage):
+
+        def make() -> None:
             parts = self.store.shards(stage, self.keys[stage])
             bounds = _bounds(n)
             missing = [(a, z) for a, z in bounds if not parts.has(a, z)]
             with self._timed(stage, shards=len(bounds), shards_reused=len(bounds) - len(missing)):
                 for a, z in missing:
                     parts.save(a, z, compute(a, z, self._within(a, n)))
-                self.store.save(stage, self.keys[stage], merge([parts.load(a, z) for a, z in bounds]))
-        found: T = self.store.load(stage, self.keys[stage])
+                whole = merge([self._part(parts, a, z, n, compute) for a, z in bounds])
+                self.store.save(stage, self.keys[stage], whole)
+
+        found: T = self._stored(stage, make)
+        return found
+
+    def _part(self, parts: Shards, a: int, z: int, n: int, compute: Callable[[int, int, Progress], T]) -> T:
+        try:
+            found: T = parts.load(a, z)
+        except DamagedError as damage:
+            self.note("damaged", reason=str(damage))
+            parts.save(a, z, compute(a, z, self._within(a, n)))
+            found = parts.load(a, z)
         return found
 
     def in_rows(
@@ -77,7 +92,8 @@ class Run:
 
         `wrap(X)` is the record.
         """
-        if not self._reused(stage):
+
+        def make() -> None:
             rows = self.store.rows(stage, self.keys[stage], (int(offsets[-1]), width), dtype)
             n = len(offsets) - 1
             bounds = _bounds(n)
@@ -92,20 +108,31 @@ class Run:
                         )
                     rows.save(a, z, int(offsets[a]), X)
                 self.store.save_rows(stage, self.keys[stage], rows, wrap(rows.array()))
-        found: T = self.store.load(stage, self.keys[stage])
+
+        found: T = self._stored(stage, make)
+        return found
+
+    def _stored(self, stage: str, make: Callable[[], None]) -> Any:
+        """The stored result; `make` is called where it is missing, and again where it is damaged."""
+        key = self.keys[stage]
+        if fresh := not self.store.has(stage, key):
+            make()
+        try:
+            found = self.store.load(stage, key)
+        except DamagedError as damage:
+            self.note("damaged", stage=stage, key=key[:12], reason=str(damage))
+            self.store.reopen(stage, key)
+            make()
+            return self.store.load(stage, key)
+        if not fresh:
+            self.costs[stage] = {"reused": True}
+            self.store.tidy(stage, key)
+            self.note("reused", stage=stage, key=key[:12])
         return found
 
     def note(self, event: str, **more: Any) -> None:
         """One line of `events.jsonl`."""
         self.store.log({"time": round(time.time(), 3), "event": event, **more})
-
-    def _reused(self, stage: str) -> bool:
-        found = self.store.has(stage, self.keys[stage])
-        if found:
-            self.costs[stage] = {"reused": True}
-            self.store.tidy(stage, self.keys[stage])
-            self.note("reused", stage=stage, key=self.keys[stage][:12])
-        return found
 
     @contextmanager
     def _timed(self, stage: str, **counts: int) -> Iterator[None]:

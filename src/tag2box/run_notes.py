@@ -1,0 +1,102 @@
+"""What a run writes down beside its results: its images and keys, and whose the detector is (`run.json`)."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tag2box
+from tag2box.errors import InputError
+from tag2box.images import ImageSet
+from tag2box.runtime.files import checked_json, content_hash, unchecked
+from tag2box.runtime.parts import BROKEN
+from tag2box.runtime.store import Store
+
+__all__ = [
+    "detector_maker",
+    "own_detector",
+    "read_json",
+    "read_path",
+    "read_stored_images",
+    "refuse_newer",
+    "write_images",
+    "write_path",
+    "write_run",
+]
+
+# Raised when older versions of tag2box could no longer read a run folder.
+FORMAT = 2
+
+
+def write_run(store: Store, keys: dict[str, str], images: ImageSet, detector: dict[str, str] | None) -> None:
+    """Write down what a run is about, and which run made the detector that is there."""
+    content = {
+        "tag2box": tag2box.__version__,
+        "format": FORMAT,
+        "stages": keys,
+        "images": write_images(images, store.folder),
+        "detector": detector,
+    }
+    store.write("run.json", checked_json(content))
+
+
+def own_detector(keys: dict[str, str], detector: Path) -> dict[str, str]:
+    """How a run says that the detector in its folder is its own."""
+    return {"key": keys["detector"], "sha256": content_hash(detector)}
+
+
+def detector_maker(folder: Path) -> dict[str, str] | None:
+    """What the last run in `folder` says of its detector; None where it says nothing that can be read."""
+    try:
+        stored = read_json(folder / "run.json")
+    except BROKEN:
+        return None
+    refuse_newer(stored, folder)
+    try:
+        maker: dict[str, str] | None = unchecked(stored)["detector"]
+    except BROKEN:
+        return None
+    return maker
+
+
+def read_json(file: Path) -> Any:
+    """What is in a JSON file."""
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def refuse_newer(stored: Any, folder: Path) -> None:
+    """Refuse what a newer version wrote: read by this one, it could be misunderstood."""
+    made = stored.get("format") if isinstance(stored, dict) else None
+    if isinstance(made, int) and made > FORMAT:
+        raise InputError(
+            f"{folder} was made by tag2box {stored.get('tag2box')}, which is newer than this one, "
+            f"{tag2box.__version__}: update tag2box, or choose another folder"
+        )
+
+
+def write_images(images: ImageSet, folder: Path) -> dict[str, Any]:
+    """Images and tags for JSON; the true boxes are left out."""
+    places = [write_path(path, folder) for path in images.paths]
+    return {"ids": images.ids, "paths": places, "classes": images.classes, "tags": images.tags.tolist()}
+
+
+def read_stored_images(stored: dict[str, Any], folder: Path) -> ImageSet:
+    """What `write_images` was given."""
+    paths = tuple(read_path(place, folder) for place in stored["paths"])
+    classes = tuple(stored["classes"])
+    tags = np.array(stored["tags"], dtype=np.int8).reshape(len(paths), len(classes))
+    return ImageSet(tuple(stored["ids"]), paths, tags, classes)
+
+
+def write_path(path: Path, folder: Path) -> dict[str, str]:
+    """Where a file is, and the way to it from the run folder: that one holds if both are moved together."""
+    full = os.path.abspath(path)
+    return {"path": full, "relative": os.path.relpath(full, folder.absolute())}
+
+
+def read_path(place: dict[str, str], folder: Path) -> Path:
+    """Where that file is now."""
+    full = Path(place["path"])
+    return full if full.exists() else Path(os.path.normpath(folder / place["relative"]))

@@ -1,0 +1,168 @@
+"""Unfinished results: parts that a stopped run leaves for the next one, each with its checksum."""
+
+import json
+import os
+import re
+import shutil
+import zlib
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.errors import Tag2BoxError
+from tag2box.runtime.arrays import checksum, npy_header, npz_bytes, read_array, read_npz
+from tag2box.runtime.files import append_line, to_json, write_whole, writing
+from tag2box.runtime.packing import pack, unpack
+
+__all__ = ["BROKEN", "DamagedError", "Rows", "Shards", "intact_rows", "rows_are_intact"]
+
+# What reading a file that something has damaged can raise.
+BROKEN = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError, Tag2BoxError)
+# A line of the list of blocks: name, first byte, the byte after the last, CRC-32 of the line and the bytes.
+LINE = re.compile(r"(header|\d+-\d+) (\d{1,15}) (\d{1,15}) ([0-9a-f]{8})")
+
+Block = tuple[int, int, int]  # first byte, the byte after the last, CRC-32
+
+
+class DamagedError(Tag2BoxError):
+    """What is stored is not what was written: it has to be computed again."""
+
+
+class Shards:
+    """Parts of a result, one file each: `a-z.npz` is that of items a to z."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def has(self, a: int, z: int) -> bool:
+        """Whether the part of items a to z is finished."""
+        return self._path(a, z).is_file()
+
+    def save(self, a: int, z: int, record: Any) -> None:
+        """Write a part, whole or not at all."""
+        content, arrays = pack(record)
+        packed = np.frombuffer(to_json(content).encode(), np.uint8)
+        write_whole(self._path(a, z), npz_bytes(__record__=packed, **arrays))
+
+    def load(self, a: int, z: int) -> Any:
+        """A finished part."""
+        try:
+            arrays = read_npz(self._path(a, z))
+            return unpack(json.loads(arrays.pop("__record__").tobytes()), arrays)
+        except BROKEN as error:
+            raise DamagedError(f"{self._path(a, z)} is damaged ({error}): remove it and run again") from error
+
+    def _path(self, a: int, z: int) -> Path:
+        return self.folder / f"{a:06d}-{z:06d}.npz"
+
+
+class Rows:
+    """An array (n, d) in `X.npy`, allocated at once and filled in any order; `X.blocks` lists what is in it.
+
+    Data reach the disk before their line in that list does, so what it lists is there, whenever a run is
+    killed. What was damaged in the meantime is found by its checksum and is not counted as there.
+    """
+
+    def __init__(self, folder: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+        self.folder, self.file, self.list, self.dtype = folder, folder / "X.npy", folder / "X.blocks", dtype
+        self.header = npy_header(shape, dtype)
+        self.row = shape[1] * dtype.itemsize
+        self.size = len(self.header) + shape[0] * self.row
+        with writing(self.file):
+            self.done = intact_rows(folder)
+            if self.done.get("header") != self._head() or self.file.stat().st_size != self.size:
+                self._allocate()
+                self.done = {"header": self._head()}
+            self._write_list()
+
+    def _head(self) -> Block:
+        return _block("header", 0, memoryview(self.header))
+
+    def _allocate(self) -> None:
+        """Room for all rows now: a full disk is found before the work, not after hours."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir(parents=True)
+        with self.file.open("wb") as file:
+            file.write(self.header)
+            file.flush()
+            if hasattr(os, "posix_fallocate"):  # macOS has none
+                os.posix_fallocate(file.fileno(), 0, self.size)
+            file.truncate(self.size)
+            os.fsync(file.fileno())
+
+    def has(self, a: int, z: int) -> bool:
+        """Whether the rows of items a to z are there."""
+        return f"{a}-{z}" in self.done
+
+    def save(self, a: int, z: int, first: int, X: NDArray[Any]) -> None:
+        """Write the rows of items a to z, from row `first` on; then list them."""
+        data = np.ascontiguousarray(X, self.dtype).data
+        start = len(self.header) + first * self.row
+        with writing(self.file), self.file.open("r+b") as file:
+            file.seek(start)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        block = self.done[f"{a}-{z}"] = _block(f"{a}-{z}", start, data)
+        append_line(self.list, _line(f"{a}-{z}", block))
+
+    def finish(self) -> None:
+        """All rows are there: list them in their order, in which a run that was never killed lists them."""
+        self._write_list()
+
+    def _write_list(self) -> None:
+        write_whole(self.list, _listed(self.done))
+
+    def array(self) -> NDArray[Any]:
+        """The array, mapped."""
+        return read_array(self.file)
+
+
+def _block(name: str, start: int, data: memoryview) -> Block:
+    end = start + data.nbytes
+    return start, end, zlib.crc32(data, zlib.crc32(_place(name, start, end)))
+
+
+def _place(name: str, start: int, end: int) -> bytes:
+    return f"{name} {start} {end}".encode()
+
+
+def _line(name: str, block: Block) -> str:
+    start, end, crc = block
+    return f"{name} {start} {end} {crc:08x}"
+
+
+def _listed(blocks: dict[str, Block]) -> str:
+    in_order = sorted((block, name) for name, block in blocks.items())
+    return "".join(f"{_line(name, block)}\n" for block, name in in_order)
+
+
+def rows_are_intact(folder: Path) -> bool:
+    """Whether every byte of `X.npy` is as it was written, and of the list of its blocks."""
+    blocks = intact_rows(folder)
+    size = sum(end - start for start, end, _ in blocks.values())
+    return (
+        size == (folder / "X.npy").stat().st_size
+        and _listed(blocks).encode() == (folder / "X.blocks").read_bytes()
+    )
+
+
+def intact_rows(folder: Path) -> dict[str, Block]:
+    """The blocks of `X.npy` in `folder` that are as they were written, by name; none where it is missing."""
+    try:
+        # A line without its end was cut short by a kill: what it would have listed is made again.
+        lines = (folder / "X.blocks").read_text("ascii", errors="replace").split("\n")[:-1]
+        with (folder / "X.npy").open("rb") as file:
+            return dict(found for line in lines if (found := _intact(file, line)))
+    except FileNotFoundError:
+        return {}
+
+
+def _intact(file: IO[bytes], line: str) -> tuple[str, Block] | None:
+    if not (match := LINE.fullmatch(line)):
+        return None
+    name, start, end, crc = match[1], int(match[2]), int(match[3]), int(match[4], 16)
+    same = checksum(file, start, end, _place(name, start, end)) == crc
+    return (name, (start, end, crc)) if same else None

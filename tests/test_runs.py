@@ -1,0 +1,184 @@
+"""The run folder between runs: damaged notes, newer versions, the detector of earlier settings, `clean`."""
+
+import json
+import shutil
+import sys
+
+import pytest
+from tests._toys import FAST, contents, make_toys
+
+import tag2box as t2b
+from tag2box import pipeline, run_notes
+from tag2box.cli import main
+from tag2box.commands.run import _default_out
+from tag2box.errors import InputError, Tag2BoxError
+from tag2box.pipeline import Config
+from tag2box.run_notes import write_run
+from tag2box.runs import RunFolder, detect_run, fit_run
+from tag2box.runtime.config import read_settings
+from tag2box.runtime.files import checked_json
+from tag2box.runtime.run import Run
+from tag2box.runtime.store import Store
+
+CONFIG = read_settings(Config(), None, FAST)
+OTHER = read_settings(CONFIG, None, ["initial.C=0.01"])
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("data") / "toys"
+    return t2b.read_images(folder, make_toys(folder, 6))
+
+
+@pytest.fixture(scope="module")
+def made(images, tmp_path_factory):
+    """A finished run with detections; not to be changed."""
+    folder = tmp_path_factory.mktemp("runs") / "toys"
+    fit_run(images, CONFIG, folder, workers=1)
+    detect_run(RunFolder(folder), images, workers=1)
+    return folder
+
+
+@pytest.fixture
+def run(made):
+    copy = shutil.copytree(made, made.parent / "copy")  # beside it: the way to the photos is the same
+    yield copy
+    shutil.rmtree(copy)
+
+
+DAMAGES = {
+    "empty": lambda data: b"",
+    "cut": lambda data: data[: len(data) // 2],
+    "flipped": lambda data: data.replace(b"toy-01", b"toy-11", 1),
+    "binary": lambda data: b"\xff\x00\xfe",
+    "other": lambda data: b"[1, 2]",
+    "nested": lambda data: b"[" * 100_000,
+}
+
+
+def damage(path, how):
+    path.write_bytes(DAMAGES[how](path.read_bytes()))
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_run_json_is_one_line_and_the_next_run_writes_it_anew(run, made, images, how):
+    damage(run / "run.json", how)
+    with pytest.raises(Tag2BoxError, match=r"run.json is damaged .* takes the run to its end"):
+        RunFolder(run)
+    costs = fit_run(images, CONFIG, run, workers=1)
+    assert all(cost["reused"] for cost in costs.values())
+    assert contents(run) == contents(made)
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damaged_detections_json_is_one_line_and_the_next_detection_writes_it_anew(run, made, images, how):
+    damage(run / "detections.json", how)
+    for use in (RunFolder(run).detected, lambda: RunFolder(run).clean(remove=True)):
+        with pytest.raises(Tag2BoxError, match=r"detections.json is damaged .*: remove it, and detect again"):
+            use()
+    detect_run(RunFolder(run), images, workers=1)
+    assert contents(run) == contents(made)
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_a_damaged_evaluation_json_is_one_line(run, how, images):
+    RunFolder(run).set_truth(images.paths[0].parent / "toy-01", None, "voc07")
+    damage(run / "evaluation.json", how)
+    with pytest.raises(Tag2BoxError, match=r"evaluation.json is damaged .*: evaluate again"):
+        RunFolder(run).truth()
+
+
+def test_a_run_folder_of_a_newer_version_is_left_alone(run, images, monkeypatch):
+    monkeypatch.setattr(run_notes, "FORMAT", 99)
+    write_run(Store(run), {}, images, None)
+    (run / "config.toml").write_text("[from_the_future]\nx = 1\n")
+    monkeypatch.undo()
+    before = contents(run)
+    for use in (lambda: RunFolder(run), lambda: fit_run(images, CONFIG, run, workers=1)):
+        with pytest.raises(InputError, match=r"newer than this one, .*: update tag2box, or choose"):
+            use()
+    assert contents(run) == before
+
+
+def interrupted(images, config, folder, monkeypatch):
+    """A run that is stopped before it has a detector."""
+
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "train_initial", stop)
+        with pytest.raises(KeyboardInterrupt):
+            fit_run(images, config, folder, workers=1)
+
+
+def test_an_interrupted_run_leaves_the_old_detector_and_says_whose_it_is(run, images, monkeypatch, capsys):
+    old = (run / "detector.npz").read_bytes()
+    assert RunFolder(run).outdated is None
+    interrupted(images, OTHER, run, monkeypatch)
+    folder = RunFolder(run)
+    assert (run / "detector.npz").read_bytes() == old
+    assert "is of earlier settings than those of the last run: `tag2box run" in folder.outdated
+    monkeypatch.setattr(sys, "argv", ["tag2box", "detect", str(images.paths[0]), "--run", str(run), "--json"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    out, err = capsys.readouterr()
+    assert stop.value.code == 0
+    assert json.loads(out)["images"] == 1
+    assert "Note: " in err
+    assert "is of earlier settings" in err
+    fit_run(images, OTHER, run, workers=1)
+    assert (run / "detector.npz").read_bytes() != old
+    assert RunFolder(run).outdated is None
+
+
+def test_a_detector_is_known_by_its_content(run, images):
+    note = (run / "run.json").read_bytes()
+    fit_run(images, OTHER, run, workers=1)
+    (run / "run.json").write_bytes(note)  # as if killed between the new detector and the note about it
+    assert RunFolder(run).outdated
+    fit_run(images, CONFIG, run, workers=1)
+    assert RunFolder(run).outdated is None
+
+
+def test_clean_keeps_unfinished_detections(run, images, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    half = images.take(range(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "save", stop)  # all shards are there, the result is not
+        with pytest.raises(KeyboardInterrupt):
+            detect_run(RunFolder(run), half, workers=1)
+    unfinished = sorted((run / "detections").glob(".*.part/*"))
+    assert unfinished
+    assert RunFolder(run).clean(remove=True) == []
+    assert len(RunFolder(run).detected()) == 1
+    assert all(path.is_file() for path in unfinished)
+    detect_run(RunFolder(run), half, workers=1)
+    assert len(RunFolder(run).detected()) == 2
+
+
+def test_clean_keeps_an_unfinished_stage_of_the_last_settings(run, images, monkeypatch):
+    interrupted(images, OTHER, run, monkeypatch)
+    folder = RunFolder(run)
+    part = folder.store.shards("initial", folder.keys["initial"])
+    part.save(0, 1, 7)
+    removed = folder.clean(remove=True)
+    assert {path.parent.name for path in removed} == {"initial", "refine"}
+    assert part.load(0, 1) == 7
+
+
+def test_data_with_dots_in_their_names_have_run_folders_of_their_own(tmp_path):
+    for name in ("photos.v1", "photos.v2"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "tags.v1.csv").touch()
+    names = ["photos.v1", "photos.v2", "tags.v1.csv"]
+    assert [_default_out(tmp_path / name).name for name in names] == ["photos.v1", "photos.v2", "tags.v1"]
+
+
+def test_keys_of_a_folder_are_those_of_its_last_run(run, images):
+    folder = RunFolder(run)
+    assert folder.keys == pipeline.stage_keys(images, folder.config, Run(Store(run)))
+    stored = json.loads((run / "run.json").read_text())
+    assert checked_json({k: v for k, v in stored.items() if k != "crc"}) == (run / "run.json").read_text()
