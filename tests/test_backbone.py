@@ -167,6 +167,8 @@ def test_own_network_gets_its_preprocessing(tmp_path, photos, channels, weight):
         (None, "needs own.toml"),
         ("mean = [1, 2, 3]\n", "std as three numbers"),
         ("mean = 3\nstd = [1, 1, 1]\n", "mean as three numbers"),
+        ("mean = [0, 0, 0]\nstd = [1, nan, 1]\n", "std as three numbers"),
+        ("mean = [0, inf, 0]\nstd = [1, 1, 1]\n", "mean as three numbers"),
         (f"{PREPARE}sizes = 3\n", "unknown key 'sizes'"),
         (f'{PREPARE}channels = "gray"\n', "channels must be"),
         ("mean = [0, 0, 0]\nstd = [1, 0, 1]\n", "not positive"),

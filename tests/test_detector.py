@@ -12,10 +12,11 @@ from sklearn.datasets import load_sample_image
 
 from tag2box.boxes import iou_matrix
 from tag2box.calibration import calibrate
-from tag2box.detector import DetectConfig, Detector, network_hash
+from tag2box.detector import DetectConfig, Detector
 from tag2box.errors import InputError
 from tag2box.features import FeaturesConfig
 from tag2box.initial import Weights, score_windows
+from tag2box.networks.content import network_hash
 from tag2box.object_maps import MapsConfig, ObjectMaps, objectness
 from tag2box.projection import Projection
 from tag2box.windows import WindowsConfig, search_windows
@@ -142,7 +143,7 @@ def test_a_confidence_can_be_asked_for_at_least(detector, photo):
 
 
 def test_another_network_is_refused(detector, photo):
-    with pytest.raises(InputError, match="not the one that this detector was trained with"):
+    with pytest.raises(InputError, match="not those that this detector was trained with"):
         replace(detector, network="0" * 64).detect(photo)
 
 

@@ -101,9 +101,7 @@ def _described(path: Path, toml: Path) -> Network:
         raise InputError(f"{toml} has the unknown key {unknown[0]!r}: known are {', '.join(sorted(known))}")
     for key in ("mean", "std"):
         value = given.get(key)
-        if not (
-            isinstance(value, list) and len(value) == 3 and all(isinstance(x, int | float) for x in value)
-        ):
+        if not (isinstance(value, list) and len(value) == 3 and all(map(_is_number, value))):
             raise InputError(f"{toml} must give {key} as three numbers, for red, green and blue of 0..255")
         given[key] = tuple(float(x) for x in value)
     if min(given["std"]) <= 0:
@@ -111,3 +109,7 @@ def _described(path: Path, toml: Path) -> Network:
     if given.get("channels", "rgb") not in ("rgb", "bgr"):
         raise InputError(f'{toml}: channels must be "rgb" or "bgr", but it is {given["channels"]!r}')
     return Network(path, **given)
+
+
+def _is_number(x: object) -> bool:
+    return isinstance(x, int | float) and abs(x) < 1e6  # neither infinite nor NaN

@@ -4,23 +4,21 @@ It is kept in one file of arrays and JSON, safe to open from a stranger. The net
 name and hash: the built-in ones come with the package, your own must lie where its name says.
 """
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.backbone import load_network
 from tag2box.calibration import confidence
 from tag2box.decoding import Source
 from tag2box.detections import Detections, detect_windows
 from tag2box.errors import InputError
 from tag2box.features import FeaturesConfig, window_features
 from tag2box.initial import Weights, score_windows
+from tag2box.networks.content import network_hash
 from tag2box.object_maps import MapsConfig, ObjectMaps, objectness
 from tag2box.photo_maps import photo_map
 from tag2box.projection import Projection
@@ -28,10 +26,10 @@ from tag2box.runtime.arrays import npz_bytes, read_npz
 from tag2box.runtime.files import write_whole
 from tag2box.windows import WindowsConfig, search_windows
 
-__all__ = ["DetectConfig", "Detector", "network_hash"]
+__all__ = ["DetectConfig", "Detector"]
 
 # Raised too when windows, features or maps are computed otherwise: an older detector would see other numbers.
-FORMAT = "tag2box detector 3"
+FORMAT = "tag2box detector 4"
 # What reading a file that is not one, or is damaged, can raise.
 BROKEN = (KeyError, TypeError, ValueError, EOFError, AttributeError, RecursionError)
 
@@ -60,7 +58,7 @@ class DetectConfig:
 class Detector:
     """W: (n_classes, d) and b: (n_classes,), with how windows are found and described.
 
-    network: the sha256 of the network's file. calibration: (n_classes, 2), see there. object_maps: how a
+    network: its `network_hash`. calibration: (n_classes, 2), see there. object_maps: how a
     photo's map is read; objectness: what the best of it adds to a score (0: no map is looked at). trace: per
     class the rounds of training.
     """
@@ -93,8 +91,8 @@ class Detector:
         """Refuse to detect with another network than the one of training."""
         if network_hash(self.features.network) != self.network:
             raise InputError(
-                f"the network {self.features.network} is not the one that this detector was trained with: "
-                f"expected sha256 {self.network[:12]}"
+                f"the network {self.features.network}, its weights or its TOML are not those that this "
+                f"detector was trained with: put them back, or learn again with tag2box run"
             )
 
     def detect(self, source: Source, *, streams: int = 1) -> Detections:
@@ -204,9 +202,3 @@ def _first(label: NDArray[np.intp], most: int) -> NDArray[np.bool_]:
     """The first `most` of each label, where equal labels stand together."""
     start = np.searchsorted(label, label)
     return np.asarray(np.arange(len(label)) - start < most)
-
-
-@cache
-def network_hash(name: str) -> str:
-    """The sha256 of the file of the network called `name`."""
-    return hashlib.sha256(load_network(name).path.read_bytes()).hexdigest()

@@ -24,6 +24,7 @@ from tag2box.decoding import Source, read_small
 from tag2box.errors import InputError
 from tag2box.extraction import BATCH, Shared, Warp
 from tag2box.images import ImageSet
+from tag2box.networks.content import network_hash
 from tag2box.networks.inference import PRECISIONS, How, Part
 from tag2box.networks.precision import Speeds, fastest
 from tag2box.projection import NORMS, Projection, fit_projection
@@ -221,7 +222,7 @@ def _raw(
 ) -> Floats:
     """Pooled vectors before the projection, (n, grid * grid * c)."""
     boxes = as_boxes(boxes)
-    extract = _extractor(resolved(config), streams)
+    extract = _extractor(resolved(config), streams, network_hash(config.network))
     if len(boxes) == 0:
         return np.empty((0, extract.width), np.float32)
     side = max(config.levels) if config.mode == "shared" else WARP_SIDE
@@ -240,8 +241,8 @@ def _network(config: FeaturesConfig) -> Network:
 
 
 @lru_cache(maxsize=2)
-def _extractor(config: FeaturesConfig, streams: int) -> Shared | Warp:
-    """The compiled network; made once per process, since that takes some tenths of a second."""
+def _extractor(config: FeaturesConfig, streams: int, _content: str) -> Shared | Warp:
+    """The compiled network; made once per process and content, since that takes some tenths of a second."""
     network = _network(config)
     how = How(config.precision, streams, config.device)
     if config.mode == "warp":

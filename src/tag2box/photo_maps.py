@@ -16,6 +16,7 @@ from tag2box.errors import InputError
 from tag2box.extraction import CELL
 from tag2box.features import FeaturesConfig, resolved
 from tag2box.images import ImageSet
+from tag2box.networks.content import network_hash
 from tag2box.networks.inference import How, Part
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
@@ -79,12 +80,12 @@ def _blocks(size: NDArray[np.floating], side: int) -> NDArray[np.int64]:
 
 
 def _network(config: FeaturesConfig, streams: int) -> Part:
-    return _compiled(resolved(config), streams)
+    return _compiled(resolved(config), streams, network_hash(config.network))
 
 
 @lru_cache(maxsize=2)
-def _compiled(config: FeaturesConfig, streams: int) -> Part:
-    """The whole network, for photos of any size; compiled once per process."""
+def _compiled(config: FeaturesConfig, streams: int, _content: str) -> Part:
+    """The whole network, for photos of any size; compiled once per process and content."""
     network = load_network(config.network)
     try:
         part = Part(network, (1, -1, -1), How(config.precision, streams, config.device))

@@ -19,12 +19,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from tag2box.backbone import load_network
 from tag2box.detections import Detections
-from tag2box.detector import DetectConfig, Detector, network_hash
+from tag2box.detector import DetectConfig, Detector
 from tag2box.features import Features, FeaturesConfig, find_projection
 from tag2box.first_windows import CoverConfig, count_neighbors, find_covers, known_tags
 from tag2box.images import ImageSet, read_images
 from tag2box.initial import InitialConfig, train_initial
 from tag2box.look import look, usable
+from tag2box.networks.content import network_hash
 from tag2box.object_maps import Maps, MapsConfig, find_objectness
 from tag2box.photo_maps import check_maps, map_cells
 from tag2box.photos import find_photos
@@ -52,7 +53,7 @@ __all__ = [
 VERSIONS = {
     "photos": 1,
     "tags": 1,
-    "network": 1,
+    "network": 2,
     "windows": 2,
     "projection": 2,
     "features": 1,
@@ -193,10 +194,10 @@ def stage_keys(images: ImageSet, config: Config, run: Run) -> dict[str, str]:
 
     stage("photos", _contents(images, run))
     stage("tags", [images.tags.tolist(), images.classes])
-    stage("network", _network(config.features))
+    network = load_network(config.features.network)
+    stage("network", network_hash(replace(network, cut=None)))
     stage("windows", config.windows, "photos")
-    cut = config.features.cut or load_network(config.features.network).cut
-    described = replace(config.features, network="", dtype="float32", cut=cut)
+    described = replace(config.features, network="", dtype="float32", cut=config.features.cut or network.cut)
     stage("projection", described, "windows", "network")
     stage("features", config.features.dtype, "projection")
     stage("maps", [config.maps.side, config.features.precision, config.features.device], "photos", "network")
@@ -218,13 +219,6 @@ def detections_key(detector: str, images: ImageSet, run: Run) -> dict[str, str]:
 def _contents(images: ImageSet, run: Run) -> list[str]:
     """The photos by what is in their files: they may be moved and renamed."""
     return list(map_ordered(content_hash, images.paths, progress=run.progress, label="reading"))
-
-
-def _network(config: FeaturesConfig) -> list[object]:
-    """The network by what is in its file, and how it is fed."""
-    network = load_network(config.network)
-    feed = network.input, network.output, network.mean, network.std, network.channels
-    return [network_hash(config.network), *feed]
 
 
 class Tag2Box(BaseEstimator):
