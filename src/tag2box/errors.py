@@ -1,10 +1,19 @@
 """What tag2box raises when the fault lies with the input: one line that says what is wrong and what to do."""
 
+import re
+
 __all__ = ["InputError", "Tag2BoxError"]
+
+# What would break a line, or a terminal: a stranger's file names and texts go into messages.
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 
 class Tag2BoxError(Exception):
-    """Base of every error that tag2box raises on purpose; the command line prints it as one line."""
+    """Base of every error that tag2box raises on purpose; its message is one line, whatever is in it."""
+
+    def __init__(self, message: object = "") -> None:
+        line = " ".join(str(message).splitlines())
+        super().__init__(UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], line))
 
 
 class InputError(Tag2BoxError, ValueError):

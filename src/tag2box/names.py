@@ -1,0 +1,34 @@
+"""Names of images and classes: which ones every format can carry."""
+
+import re
+from collections.abc import Iterable
+
+from tag2box.errors import InputError
+
+__all__ = ["check_names", "objection_to_name"]
+
+# No line of text, XML or YAML carries these: control characters, line separators, halves of a character.
+FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
+
+
+def objection_to_name(name: object) -> str | None:
+    """Why `name` cannot be the name of an image or a class; None where it can."""
+    if not isinstance(name, str):
+        return "is no text"
+    if not name:
+        return "is empty"
+    if found := FORBIDDEN.search(name):
+        what = "is not Unicode" if "\ud800" <= found[0] <= "\udfff" else "holds a control character"
+        return f"{what} ({ascii(found[0])[1:-1]})"
+    return None
+
+
+def check_names(what: str, names: Iterable[object]) -> None:
+    """Raise `InputError` where a name cannot be used or is there twice; `what` is "class" or "image"."""
+    seen = set()
+    for name in names:
+        if why := objection_to_name(name):
+            raise InputError(f"the {what} name {name!r} {why}: rename it")
+        if name in seen:
+            raise InputError(f"two of the {what} names are {name!r}: they must differ")
+        seen.add(name)
