@@ -79,8 +79,8 @@ def test_lists_become_arrays_of_the_house():
         ({"score": [np.nan]}, "finite"),
         ({"score": [[1]]}, "finite"),
         ({"xyxy": [[4, 4, 0, 0]]}, "x2 > x1"),
-        ({"ids": ("a", "a")}, "unique"),
-        ({"classes": (1, 2)}, "strings"),
+        ({"ids": ("a", "a")}, "must differ"),
+        ({"classes": (1, 2)}, "is no text"),
     ],
 )
 def test_bad_columns_are_refused(wrong, says):

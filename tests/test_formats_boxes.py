@@ -232,7 +232,7 @@ def test_wrong_use_is_one_line(tmp_path, images):
         ((slash, images, tmp_path / "x", "comp4"), "cannot be part of a file name"),
         ((up, images.paths[:1], tmp_path / "x", "voc"), "outside of the folder"),
         ((twins, shades, tmp_path / "x", "yolo"), "share the label file"),
-        ((found, [Path("none.jpg")] * 3, tmp_path / "x", "voc"), "none.jpg: no image whose size"),
+        ((found, [Path("none.jpg")] * 3, tmp_path / "x", "voc"), "none.jpg: no such file"),
     ]:
         with pytest.raises(InputError, match=says) as error:
             write_detections(*arguments)

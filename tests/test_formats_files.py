@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tag2box import ImageSet, InputError, read_detections, read_images
-from tag2box.formats.files import image_size, list_images, same_content, unique_ids
-from tag2box.formats.small_yaml import parse_yaml
+from tag2box.decoding import image_size
+from tag2box.formats.files import list_images, same_content, unique_ids
 
 NAMES = st.lists(
     st.sampled_from(["a", "b", "sub/a", "a.jpg", "ü"]).flatmap(
@@ -147,7 +147,6 @@ def test_any_csv_is_read_or_refused_in_one_line(folder, text):
 
 @given(st.text(alphabet="names: []{}\n-'\"#\\,01%\t", max_size=60))
 def test_any_yaml_is_read_or_refused_in_one_line(folder, text):
-    assert isinstance(parse_yaml(text), dict)
     (folder / "x.yaml").write_text("names: [cat]\ntrain: .\n" + text)
     holds_or_one_line(read_images, folder / "x.yaml")
 

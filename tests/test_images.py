@@ -56,7 +56,7 @@ def test_bad_folders_are_refused(tmp_path):
 
 def test_bad_records_are_refused():
     tags = np.zeros((2, 1), np.int8)
-    with pytest.raises(InputError, match="unique"):
+    with pytest.raises(InputError, match="must differ"):
         ImageSet(("a", "a"), ("a", "a"), tags, ("cat",))
     with pytest.raises(InputError, match="as many ids"):
         ImageSet(("a",), ("a", "b"), tags, ("cat",))

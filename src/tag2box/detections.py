@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tag2box.boxes import as_boxes, nms
 from tag2box.errors import InputError
+from tag2box.names import check_names
 from tag2box.runtime.arrays import npz_bytes, read_npz
 from tag2box.runtime.files import write_whole
 
@@ -40,8 +41,8 @@ class Detections:
 
     def __post_init__(self) -> None:
         checked = {
-            "ids": _names("ids", self.ids),
-            "classes": _names("classes", self.classes),
+            "ids": _names("image", self.ids),
+            "classes": _names("class", self.classes),
             "xyxy": as_boxes(self.xyxy),
             "score": _scores(self.score),
         }
@@ -178,8 +179,7 @@ def _names(what: str, names: Any) -> Any:
     if names is None:
         return None
     out = tuple(names)
-    if not all(isinstance(name, str) for name in out) or len(set(out)) != len(out):
-        raise InputError(f"{what} must be unique strings")
+    check_names(what, out)
     return out
 
 

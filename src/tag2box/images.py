@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tag2box.errors import InputError
+from tag2box.names import check_names
 
 __all__ = ["ImageSet", "Numbers", "Truth", "read_images"]
 
@@ -57,8 +58,8 @@ class ImageSet:
             )
         if self.tags.shape != (len(self.ids), len(self.classes)):
             raise InputError(f"tags must be (n_images, n_classes), but the shape is {self.tags.shape}")
-        if len(set(self.ids)) != len(self.ids):
-            raise InputError("image ids must be unique")
+        check_names("image", self.ids)
+        check_names("class", self.classes)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -139,5 +140,8 @@ def read_images(
 
     if on_error not in {"fail", "skip"}:
         raise InputError(f"on_error must be 'fail' or 'skip', but it is {on_error!r}")
-    images = read(Path(path), None if tags is None else Path(tags), split, skip=on_error == "skip")
+    try:
+        images = read(Path(path), None if tags is None else Path(tags), split, skip=on_error == "skip")
+    except OSError as error:  # a folder that may not be opened, a name that is too long
+        raise InputError(f"{error.filename or path} cannot be read: {error.strerror}") from error
     return images if classes is None else images.only(classes)

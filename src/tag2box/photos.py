@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tag2box.errors import InputError
-from tag2box.formats.files import list_images, unique_ids
+from tag2box.formats.files import first_few, list_images, unique_ids
 from tag2box.images import ImageSet
 
 __all__ = ["find_photos"]
@@ -34,7 +34,8 @@ def find_photos(sources: Sequence[str | Path]) -> ImageSet:
         else:
             raise InputError(f"{source}: no such file or folder")
     if not paths:
-        raise InputError(f"no photos in {', '.join(map(str, sources)) or 'an empty list'}")
+        left_out = f" (skipped {first_few(skipped)})" if skipped else ""
+        raise InputError(f"no photos in {', '.join(map(str, sources)) or 'an empty list'}{left_out}")
     ids = unique_ids(names)
     if len(set(ids)) < len(ids):
         ids = unique_ids(_below_common(paths))

@@ -1,13 +1,16 @@
 """COCO's JSON: objects collapsed to tags, with the boxes as truth; and detections as results or instances."""
 
+import os
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tag2box.errors import InputError
 from tag2box.formats.building import Object, choose_split, tags_of_objects, truth_of_objects
-from tag2box.formats.files import expecting, read_json, unique_ids
+from tag2box.formats.files import place_inside, unique_ids
+from tag2box.formats.parsing import expecting, read_json
 from tag2box.images import ImageSet, Numbers
 
 __all__ = ["find_files", "is_instances", "read", "read_folder"]
@@ -60,19 +63,25 @@ def read(root: Path, path: Path, content: Any, split: str = "") -> ImageSet:
 
 
 def _image_set(root: Path, path: Path, content: Any, split: str) -> ImageSet:
-    names = [str(image["file_name"]) for image in content["images"]]
+    files = [_text(image["file_name"]) for image in content["images"]]
+    folder = _image_folder(root, path, files, split)
+    names, paths = [], []
+    for file in files:
+        name, place_of_file = place_inside(folder, file, (root,))
+        names.append(name)
+        paths.append(place_of_file)
     if len(set(names)) < len(names):
         raise InputError(f"{path} names a file twice among its images: keep one record per file")
-    place = {int(image["id"]): i for i, image in enumerate(content["images"])}
-    categories = sorted(content["categories"], key=lambda category: int(category["id"]))
-    classes = tuple(dict.fromkeys(str(category["name"]) for category in categories))
-    label = {int(category["id"]): classes.index(str(category["name"])) for category in categories}
+    place = _numbered("images", content["images"], range(len(names)))
+    categories = sorted(content["categories"], key=lambda category: _number(category["id"]))
+    classes = tuple(dict.fromkeys(_text(category["name"]) for category in categories))
+    index = {name: c for c, name in enumerate(classes)}
+    label = _numbered("categories", categories, [index[category["name"]] for category in categories])
     first = {c: number for number, c in reversed(label.items())}
     objects = [_object(path, item, place, label) for item in content["annotations"]]
-    folder = _image_folder(root, path, names, split)
     return ImageSet(
         ids=unique_ids(names),
-        paths=tuple(folder / name for name in names),
+        paths=tuple(paths),
         tags=tags_of_objects(objects, len(names), len(classes)),
         classes=classes,
         truth=truth_of_objects(objects),
@@ -80,8 +89,31 @@ def _image_set(root: Path, path: Path, content: Any, split: str) -> ImageSet:
     )
 
 
+def _numbered(what: str, records: Sequence[Any], values: Sequence[int]) -> dict[int, int]:
+    """The number that the file gives each record -> its value; refused where two have one number."""
+    numbers = [_number(record["id"]) for record in records]
+    out = dict(zip(numbers, values, strict=True))
+    if len(out) < len(numbers):
+        twice = next(number for number, count in Counter(numbers).items() if count > 1)
+        raise InputError(f"two of the {what} have the number {twice}: give each its own")
+    return out
+
+
+def _number(value: Any) -> int:
+    number = int(value)
+    if isinstance(value, float) and number != value:
+        raise ValueError(f"{value} is no whole number")
+    return number
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"a name must be text, found {value!r}")
+    return value
+
+
 def _object(path: Path, item: Any, place: Mapping[int, int], label: Mapping[int, int]) -> Object:
-    image, category = int(item["image_id"]), int(item["category_id"])
+    image, category = _number(item["image_id"]), _number(item["category_id"])
     if image not in place or category not in label:
         raise InputError(f"{path}: an annotation of image {image}, category {category}: one does not exist")
     x, y, w, h = (float(value) for value in item["bbox"])
@@ -90,4 +122,4 @@ def _object(path: Path, item: Any, place: Mapping[int, int], label: Mapping[int,
 
 def _image_folder(root: Path, path: Path, names: list[str], split: str) -> Path:
     places = [*(root / place.format(split) for place in PLACES), path.parent]
-    return next((folder for folder in places if names and (folder / names[0]).is_file()), root)
+    return next((folder for folder in places if names and os.path.isfile(folder / names[0])), root)

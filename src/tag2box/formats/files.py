@@ -1,28 +1,24 @@
-"""Image files below a folder: which there are, their names and sizes, which of them are the same."""
+"""Image files below a folder: which there are, what they are called, which of them are the same."""
 
 import hashlib
-import json
 import os
+import stat
 import unicodedata
-import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from tag2box.errors import InputError
+from tag2box.names import objection_to_name
 
 __all__ = [
     "SUFFIXES",
     "Listing",
-    "expecting",
     "first_few",
-    "image_size",
     "list_images",
-    "read_json",
-    "read_text",
+    "place_inside",
+    "refuse_special",
     "same_content",
     "unique_ids",
 ]
@@ -41,11 +37,12 @@ class Listing:
     _places: dict[str, list[str]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        places = defaultdict(list)
+        bare, full = defaultdict(list), defaultdict(list)
         for name in self.names:
-            places[_composed(without_suffix(name))].append(name)
-        places.update((_composed(name), [name]) for name in self.names)  # a full name comes first
-        object.__setattr__(self, "_places", places)
+            bare[_composed(without_suffix(name))].append(name)
+            full[_composed(name)].append(name)
+        # A full name comes before one without suffix, and its own spelling before another.
+        object.__setattr__(self, "_places", {**bare, **full, **{name: [name] for name in self.names}})
 
     def find(self, name: str) -> str | None:
         """The image called `name`, which may lack its suffix, be absolute, or write ü in another way."""
@@ -53,7 +50,8 @@ class Listing:
             path = Path(spelling)
             if path.is_absolute() and path.is_relative_to(self.root.absolute()):
                 path = path.relative_to(self.root.absolute())
-            found = self._places.get(_composed(os.path.normpath(path)), [])
+            plain = os.path.normpath(path)
+            found = self._places.get(plain) or self._places.get(_composed(plain), [])
             if len(found) == 1:
                 return found[0]
         return None
@@ -65,39 +63,87 @@ class Listing:
 
 def list_images(root: Path) -> Listing:
     """All images below `root`, hidden files and folders left out. No symbolic link leads out of it."""
-    names, skipped = [], {}
+    names: list[str] = []
+    skipped: dict[str, str] = {}
     real = os.path.realpath(root)
-    for folder, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        base = os.path.relpath(folder, root)
-        for name in folders:
-            if os.path.islink(os.path.join(folder, name)):
-                skipped[_joined(base, name)] = "a symbolic link to a folder, which is not followed"
-        for name in files:
-            if name.startswith(".") or os.path.splitext(name)[1].lower() not in SUFFIXES:
+    folders = [""]
+    while folders:
+        base = folders.pop()
+        try:
+            with os.scandir(root / base) as entries:
+                found = [entry for entry in entries if not entry.name.startswith(".")]
+        except OSError as error:
+            if not base:
+                raise InputError(f"{root} cannot be opened: {error.strerror}") from None
+            skipped[base] = f"a folder that cannot be opened: {error.strerror}"
+            continue
+        for entry in found:
+            name, is_folder = base + entry.name, _is_folder(entry)
+            if is_folder and not entry.is_symlink():
+                folders.append(f"{name}/")
+            elif is_folder:
+                skipped[_shown(name)] = "a symbolic link to a folder, which is not followed"
+            elif os.path.splitext(name)[1].lower() not in SUFFIXES:
                 continue
-            if why := _objection(os.path.join(folder, name), real):
-                skipped[_joined(base, name)] = why
+            elif why := _objection(entry, name, real):
+                skipped[_shown(name)] = why
             else:
-                names.append(_joined(base, name))
+                names.append(name)
     return Listing(root, tuple(sorted(names)), skipped)
 
 
-def _objection(path: str, real: str) -> str | None:
-    if os.path.islink(path) and os.path.commonpath([real, os.path.realpath(path)]) != real:
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link in a circle
+        return False
+
+
+def _objection(entry: os.DirEntry[str], name: str, real: str) -> str | None:
+    if entry.is_symlink() and os.path.commonpath([real, os.path.realpath(entry.path)]) != real:
         return "a symbolic link that leads out of the folder"
-    if not _is_unicode(path):
-        return "a name that is not Unicode: rename it"
-    return None
+    if why := objection_to_name(name):
+        return f"its name {why}: rename it"
+    try:
+        return None if entry.is_file() else "no file, but a pipe, a device, or a link to nothing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
 
 
-def _joined(base: str, name: str) -> str:
-    name = name if base == "." else f"{base}/{name}".replace(os.sep, "/")
-    return name if _is_unicode(name) else ascii(name)[1:-1]
+def _shown(name: str) -> str:
+    """A name that can be printed and written."""
+    return ascii(name)[1:-1] if objection_to_name(name) else name
 
 
-def _is_unicode(name: str) -> bool:
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+def refuse_special(path: Path) -> None:
+    """Raise `InputError` where `path` is no regular file: to open a pipe or a device may never end."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:  # a zero byte
+        raise InputError(f"{path} cannot be the name of a file: {error}") from None
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{path}: a folder, where a file was expected")
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{path}: a pipe, a socket or a device, where a file was expected")
+
+
+def place_inside(folder: Path, name: str, roots: Iterable[Path] = ()) -> tuple[str, Path]:
+    """What the image `name` of `folder` is called, and where it is: in that folder, or in one of `roots`.
+
+    Names in a stranger's files could lead anywhere, and the report shows the photos: others are refused.
+    Links are not resolved, since those in a folder are its owner's.
+    """
+    path = os.path.normpath(folder / name)
+    full = os.path.abspath(path)
+    for root in (folder, *roots):
+        top = os.path.join(os.path.abspath(root), "")
+        if full.startswith(top):
+            return full[len(top) :].replace(os.sep, "/"), Path(path)
+    raise InputError(f"the image {name!r} is outside of the data: give the folder that holds all images")
 
 
 def _composed(name: str) -> str:
@@ -119,22 +165,6 @@ def unique_ids(names: Sequence[str]) -> tuple[str, ...]:
     return ids if len(set(ids)) == len(ids) else tuple(names)  # a.jpg, a.png and a.jpg.png
 
 
-def image_size(path: Path) -> tuple[int, int]:
-    """(width, height) of the upright image, from the file's header alone."""
-    from PIL import Image
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a header needs no warning of what decoding would cost
-            with Image.open(path) as picture:
-                width, height = picture.size
-                # Pillow itself gives the upright size of a TIFF file, and of no other.
-                turned = picture.format != "TIFF" and picture.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-    except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
-        raise InputError(f"{path}: no image whose size can be read ({error})") from None
-    return (height, width) if turned else (width, height)
-
-
 def same_content(paths: Sequence[Path]) -> list[list[int]]:
     """Groups of indices of byte-identical files, empty and missing ones left out.
 
@@ -142,7 +172,7 @@ def same_content(paths: Sequence[Path]) -> list[list[int]]:
     """
     by_length = defaultdict(list)
     for i, path in enumerate(paths):
-        by_length[path.stat().st_size if path.is_file() else 0].append(i)
+        by_length[path.stat().st_size if os.path.isfile(path) else 0].append(i)
     by_length.pop(0, None)
     groups = defaultdict(list)
     for length, members in by_length.items():
@@ -157,37 +187,6 @@ def _digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:  # not to be read: equal to nothing, and named when it is to be decoded
         return str(path)
-
-
-def read_text(path: Path) -> str:
-    """The text of `path`, UTF-8 with or without a byte order mark."""
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text ({error.reason}): save it as UTF-8") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-
-
-def read_json(path: Path) -> Any:
-    """The content of the JSON file `path`."""
-    try:
-        return json.loads(read_text(path))
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {error}") from None
-
-
-@contextmanager
-def expecting(what: str, path: Path) -> Iterator[None]:
-    """Content that is not `what` it should be fails in one line, wherever it was that a value did not fit."""
-    try:
-        yield
-    except InputError as error:
-        raise error if str(path) in str(error) else InputError(f"{path}: {error}") from None
-    except KeyError as wrong:
-        raise InputError(f"{path} is not {what}: {wrong} is missing or unknown") from wrong
-    except (TypeError, ValueError, AttributeError, IndexError, OverflowError, OSError) as wrong:
-        raise InputError(f"{path} is not {what}: {' '.join(str(wrong).split())}") from wrong
 
 
 def first_few(names: Sequence[str], few: int = 3) -> str:

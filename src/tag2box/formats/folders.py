@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tag2box.errors import InputError
 from tag2box.formats.building import choose_split, tag_matrix
-from tag2box.formats.files import list_images, same_content, unique_ids
+from tag2box.formats.files import first_few, list_images, same_content, unique_ids
 from tag2box.images import ImageSet
 
 __all__ = ["read"]
@@ -34,7 +34,7 @@ def read(root: Path, split: str | None) -> ImageSet:
     if not classes:
         raise InputError(
             f"{root} is in no format known here: expected images in one sub-folder per class, a VOC, COCO or "
-            "YOLO data set, or a file of tags beside the images"
+            f"YOLO data set, or a file of tags beside the images{_said(skipped)}"
         )
     if split is not None and not has_splits:
         raise InputError(f"{root} has a folder per class and no splits: leave out the split {split!r}")
@@ -46,6 +46,11 @@ def read(root: Path, split: str | None) -> ImageSet:
         classes=tuple(classes),
         skipped=tuple(f"{root / name}: {why}" for name, why in sorted(skipped.items())),
     )
+
+
+def _said(skipped: dict[str, str]) -> str:
+    lines = [f"{name}: {why}" for name, why in sorted(skipped.items())]
+    return f" (skipped {first_few(lines)})" if lines else ""
 
 
 def _kinds(root: Path, names: list[str]) -> dict[str, list[str]]:

@@ -5,16 +5,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
+from tag2box.decoding import image_size
 from tag2box.errors import InputError
 from tag2box.formats.building import Object, tag_matrix, truth_of_objects
-from tag2box.formats.files import (
-    SUFFIXES,
-    expecting,
-    first_few,
-    image_size,
-    list_images,
-    unique_ids,
-)
+from tag2box.formats.files import SUFFIXES, first_few, list_images, unique_ids
+from tag2box.formats.parsing import expecting
 from tag2box.images import ImageSet
 
 __all__ = ["is_export", "prediction", "read"]
@@ -63,10 +58,11 @@ def _image_set(root: Path, path: Path, tasks: Any, skip: bool) -> ImageSet:
     )
 
 
-def _find_images(root: Path, path: Path, tasks: Any) -> tuple[dict[str, Any], list[str]]:
-    """File -> task, and the names that are not there."""
+def _find_images(root: Path, path: Path, tasks: Any) -> tuple[dict[str, list[Any]], list[str]]:
+    """File -> its tasks, and the names that are not there."""
     listing = list_images(root)
-    found, missing = {}, []
+    found: dict[str, list[Any]] = {}
+    missing = []
     for number, task in enumerate(tasks, start=1):
         file = _file(task)
         if file is None:
@@ -78,7 +74,7 @@ def _find_images(root: Path, path: Path, tasks: Any) -> tuple[dict[str, Any], li
         if name is None:
             missing.append(file)
         else:
-            found[name] = task
+            found.setdefault(name, []).append(task)
     return found, missing
 
 
@@ -94,12 +90,13 @@ def _file(task: Any) -> str | None:
     return None
 
 
-def _annotations(task: Any) -> list[Any]:
-    return [each for each in task.get("annotations") or [] if not each.get("was_cancelled")]
+def _annotations(tasks: list[Any]) -> list[Any]:
+    each = (annotation for task in tasks for annotation in task.get("annotations") or [])
+    return [annotation for annotation in each if not annotation.get("was_cancelled")]
 
 
-def _results(task: Any) -> Iterator[dict[str, Any]]:
-    for annotation in _annotations(task):
+def _results(tasks: list[Any]) -> Iterator[dict[str, Any]]:
+    for annotation in _annotations(tasks):
         yield from annotation.get("result") or []
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tag2box.errors import InputError
 from tag2box.formats import coco, folders, labelstudio, tables, voc, yolo
-from tag2box.formats.files import read_json
+from tag2box.formats.parsing import read_json
 from tag2box.images import ImageSet
 
 __all__ = ["read"]
@@ -24,7 +24,7 @@ def read(path: Path, tags: Path | None, split: str | None, *, skip: bool) -> Ima
     if devkit := voc.find_devkit(path):
         return voc.read(devkit, split)
     if description := yolo.find_yaml(path):
-        return yolo.read(description, split)
+        return yolo.read(description, split, path)
     if annotations := coco.find_files(path):
         return coco.read_folder(path, annotations, split)
     for name in TAG_FILES:

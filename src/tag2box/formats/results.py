@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.detections import FORMAT, Detections
 from tag2box.errors import InputError
 from tag2box.formats import coco, voc
-from tag2box.formats.files import expecting, read_json, read_text, unique_ids
+from tag2box.formats.cells import plain_cell
+from tag2box.formats.files import unique_ids
+from tag2box.formats.parsing import expecting, read_json, read_text
 from tag2box.images import ImageSet
 
 __all__ = ["read_detections"]
@@ -105,7 +107,7 @@ def _csv(path: Path) -> list[Row]:
             if cells:
                 file, kind, *numbers = (cells[i] for i in at)
                 score, *box = map(float, numbers)
-                rows.append((file, kind, score, box))
+                rows.append((plain_cell(file), plain_cell(kind), score, box))
     except (csv.Error, ValueError, IndexError) as wrong:
         if isinstance(wrong, InputError):
             raise

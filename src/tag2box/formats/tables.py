@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from tag2box.errors import InputError
 from tag2box.formats.building import tag_matrix
-from tag2box.formats.files import first_few, list_images, read_json, read_text, unique_ids
+from tag2box.formats.files import first_few, list_images, unique_ids
+from tag2box.formats.parsing import parse_json, read_json, read_text
 from tag2box.images import ImageSet
 
 __all__ = ["read"]
@@ -153,10 +154,8 @@ def _split_tags(cell: str) -> list[str]:
 def _json_lines(path: Path) -> Iterator[tuple[str, Any]]:
     for number, line in enumerate(read_text(path).split("\n"), start=1):
         if line.strip():
-            try:
-                yield f"{path}, line {number}", json.loads(line)
-            except (json.JSONDecodeError, RecursionError) as error:
-                raise InputError(f"{path}, line {number}: not JSON ({error})") from None
+            where = f"{path}, line {number}"
+            yield where, parse_json(line, f"{where}: not JSON")
 
 
 def _json_rows(path: Path, records: Iterator[tuple[str, Any]], split: str | None) -> Iterator[Row]:

@@ -3,6 +3,7 @@
 Its boxes are 1-based inclusive integers; that stays inside this file.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +15,8 @@ from numpy.typing import NDArray
 
 from tag2box.errors import InputError
 from tag2box.formats.building import Object, choose_split, tags_of_objects, truth_of_objects
-from tag2box.formats.files import SUFFIXES, read_text
+from tag2box.formats.files import SUFFIXES, place_inside
+from tag2box.formats.parsing import expecting, read_text, read_xml
 from tag2box.images import ImageSet
 
 __all__ = ["annotation", "find_devkit", "read", "read_results", "result_line"]
@@ -39,8 +41,11 @@ def read(root: Path, split: str | None) -> ImageSet:
     """
     lists = root / "ImageSets" / "Main"
     split = choose_split(split, (p.stem for p in lists.glob("*.txt") if "_" not in p.stem), lists)
-    lines = [line.strip() for line in read_text(lists / f"{split}.txt").split("\n")]
+    file = lists / f"{split}.txt"
+    lines = [line.strip() for line in read_text(file).split("\n")]
     ids = tuple(dict.fromkeys(line for line in lines if line))
+    with expecting("a list of images", file):
+        paths = _paths(root / "JPEGImages", ids)
     classes = sorted(p.stem.removesuffix(f"_{split}") for p in lists.glob(f"*_{split}.txt"))
     objects = list(_objects(root / "Annotations", ids))
     kinds = classes or sorted({kind for _, kind, _, _ in objects})
@@ -52,14 +57,15 @@ def read(root: Path, split: str | None) -> ImageSet:
         tags = np.stack([_tags(lists / f"{name}_{split}.txt", ids) for name in classes], axis=1)
     else:
         tags = tags_of_objects(known, len(ids), len(kinds))
-    annotated = any((root / "Annotations" / f"{name}.xml").is_file() for name in ids)
+    annotated = any(os.path.isfile(root / "Annotations" / f"{name}.xml") for name in ids)
     truth = truth_of_objects(known) if annotated else None
-    return ImageSet(ids, _paths(root / "JPEGImages", ids), tags, tuple(kinds), truth)
+    with expecting("a list of images", file):
+        return ImageSet(ids, paths, tags, tuple(kinds), truth)
 
 
 def _paths(folder: Path, ids: Iterable[str]) -> tuple[Path, ...]:
     others = {p.stem: p for p in sorted(folder.glob("*")) if p.suffix.lower() in SUFFIXES}
-    return tuple(others.get(name, folder / f"{name}.jpg") for name in ids)
+    return tuple(others.get(name) or place_inside(folder, f"{name}.jpg")[1] for name in ids)
 
 
 def _tags(path: Path, ids: Sequence[str]) -> NDArray[np.int8]:
@@ -79,29 +85,15 @@ def _objects(
 ) -> Iterator[tuple[int, str, tuple[float, float, float, float], bool]]:
     for i, name in enumerate(ids):
         path = folder / f"{name}.xml"
-        if not path.is_file():
+        if not os.path.isfile(path):
             continue
-        for item in _parse(path).iter("object"):
+        for item in read_xml(path).iter("object"):
             try:
                 x1, y1, x2, y2 = (float(item.findtext(f"bndbox/{side}", "")) for side in SIDES)
             except ValueError:
                 raise InputError(f"{path}: an object without numbers for {', '.join(SIDES)}") from None
             hard = item.findtext("difficult", "0").strip() == "1"
             yield i, item.findtext("name", "").strip(), (x1 - 1, y1 - 1, x2, y2), hard
-
-
-class _WithoutDoctype(ElementTree.TreeBuilder):
-    """Entities, which can make a small file huge or read another one, need a DOCTYPE; VOC has none."""
-
-    def doctype(self, *_: Any) -> None:
-        raise InputError("a DOCTYPE, which annotations do not have")
-
-
-def _parse(path: Path) -> ElementTree.Element:
-    try:
-        return ElementTree.parse(path, ElementTree.XMLParser(target=_WithoutDoctype())).getroot()
-    except (ElementTree.ParseError, InputError, ValueError) as error:
-        raise InputError(f"{path} is not an annotation: {error}; repair the file or remove it") from None
 
 
 def annotation(file: str, size: tuple[int, int], objects: Iterable[tuple[str, float, Any]]) -> bytes:
@@ -128,6 +120,8 @@ def annotation(file: str, size: tuple[int, int], objects: Iterable[tuple[str, fl
 
 def result_line(name: str, score: float, box: Any) -> str:
     """A line of the devkit's result files: image, score, 1-based inclusive box (fractions are allowed)."""
+    if name != name.strip():
+        raise InputError(f"the image {name!r} begins or ends with a space, lost in comp4: rename it")
     x1, y1, x2, y2 = (float(side) for side in box)
     sides = " ".join(f"{side:.0f}" if side.is_integer() else repr(side) for side in (x1 + 1, y1 + 1, x2, y2))
     return f"{name} {float(score)!r} {sides}\n"

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.decoding import image_size
 from tag2box.detections import Detections
 from tag2box.errors import InputError
 from tag2box.formats import labelstudio, voc, yolo
-from tag2box.formats.files import image_size
+from tag2box.formats.cells import safe_cell
 from tag2box.images import ImageSet, Numbers
+from tag2box.names import check_names
 from tag2box.runtime.files import write_whole
 
 __all__ = ["FORMATS", "write_detections"]
@@ -115,6 +117,8 @@ def _matched(detections: Detections, images: ImageSet | Sequence[str | Path]) ->
         )
     if len(known) != len(paths):
         raise InputError(f"one file for each id, please: {len(known)} ids, {len(paths)} files")
+    check_names("image", known)
+    check_names("class", classes)
     image = detections.image
     if detections.ids is not None:
         place = {name: i for i, name in enumerate(known)}
@@ -185,7 +189,8 @@ def _csv(found: Found) -> Contents:
     for image, label, score, box in zip(d.image, d.label, d.score.tolist(), d.xyxy, strict=True):
         # str of a float32 is the shortest text that gives it back.
         sides = [str(side).removesuffix(".0") for side in box]
-        table.writerow([found.files[image], found.classes[label], repr(score), *sides])
+        names = safe_cell(found.files[image]), safe_cell(found.classes[label])
+        table.writerow([*names, repr(score), *sides])
     return {"": text.getvalue()}
 
 
