@@ -126,7 +126,7 @@ class Detections:
             if content.pop("format") != FORMAT:
                 raise InputError(f"its format is not {FORMAT!r}")
             return cls(**{field.name: content[field.name] for field in fields(cls)})
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as wrong:
+        except Exception as wrong:  # damage may raise anything inside zipfile, zlib or numpy
             raise InputError(f"{path} does not hold detections as tag2box saves them: {wrong}") from wrong
 
 
