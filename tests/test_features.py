@@ -13,7 +13,9 @@ from tag2box.extraction import Shared, Warp
 from tag2box.features import FeaturesConfig, find_features, find_projection, window_features
 from tag2box.images import ImageSet
 from tag2box.networks.inference import How, Part
-from tag2box.projection import fit_projection
+from tag2box.networks.onnx_writer import Graph
+from tag2box.photo_maps import photo_map
+from tag2box.projection import Projection, fit_projection
 from tag2box.windows import Windows
 
 SMALL = FeaturesConfig(levels=(64, 128), crop=8, dimensions=16, size=64)
@@ -213,9 +215,44 @@ def test_projection_laws():
     np.testing.assert_array_equal(unit(sample[7:9]), unit(sample)[7:9])
 
 
+@pytest.mark.parametrize("whitening", [0.0, 0.25, 0.5])
+@pytest.mark.parametrize("distinct", [1, 2, 9, 67])
+def test_axes_that_few_or_equal_windows_leave_empty_are_no_dimensions(distinct, whitening):
+    rng = np.random.default_rng(0)
+    few = rng.normal(size=(distinct, 200)).astype(np.float32) * 3
+    sample = few[rng.integers(0, distinct, 600)]  # 600 windows, but many of them equal
+    for windows in (few, sample):
+        projection = fit_projection(windows, 512, whitening, "none", 1.0)
+        assert projection.A.shape == (200, max(distinct - 1, 1))
+        assert np.abs(projection.A).max() <= 1  # noise had weights of up to 3e9
+        near, far = projection(few[:1]), projection(few[:1] + np.float32(1e-4))
+        assert np.abs(near - far).max() < 0.01
+
+
+def test_what_is_no_number_is_refused(tmp_path):
+    graph = Graph()
+    zero = np.zeros((1, 3, 1, 1), np.float32)
+    graph.add("Div", ["x", graph.constant("w", zero)], "y")
+    shape = {"x": ("n", 3, "h", "w")}
+    (tmp_path / "own.onnx").write_bytes(graph.serialise("own", shape, {"y": ("n", 3, "h", "w")}))
+    (tmp_path / "own.toml").write_text("mean = [0, 0, 0]\nstd = [1, 1, 1]\n")
+    config = FeaturesConfig(str(tmp_path / "own.onnx"), mode="warp", size=32, grid=1, precision="f32")
+    photo, boxes = np.zeros((64, 64, 3), np.uint8), np.array([[0, 0, 64, 64]], np.float32)
+    unit = Projection(np.zeros(3, np.float32), np.eye(3, dtype=np.float32), "none", 1.0)
+    with pytest.raises(InputError, match=r"own\.onnx makes no finite numbers of a photo"):
+        window_features(photo, boxes, unit, config)
+    with pytest.raises(InputError, match="makes no finite numbers"):
+        photo_map(photo, 64, config)
+
+
+def test_vectors_too_long_for_float16_are_refused(scene, projection):
+    images, windows = scene
+    long = replace(projection, length=1e7)
+    with pytest.raises(InputError, match=r'set features\.dtype to "float32"'):
+        window_features(images.paths[0], windows[0][:2], long, replace(SMALL, length=1e7))
+
+
 def test_wrong_settings_are_refused(scene):
     for wrong in ({"mode": "fast"}, {"grid": 0}, {"levels": ()}, {"norm": "l1"}, {"padding": -0.6}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             FeaturesConfig(**wrong)
-    with pytest.raises(InputError, match="set dimensions to"):
-        find_projection(*scene, replace(SMALL, dimensions=5000))

@@ -232,6 +232,25 @@ def test_a_handful_of_images_runs_through(images, tmp_path, n):
     assert found.ids == images.ids[:3]
 
 
+@pytest.mark.parametrize("kind", ["few windows", "one window each", "equal photos", "plain photos"])
+def test_small_and_uniform_sets_run_through_with_fewer_dimensions(images, tmp_path, kind):
+    sets = ["features.dimensions=512", f"windows.max_windows={1 if kind == 'one window each' else 12}"]
+    if kind in ("equal photos", "plain photos"):
+        for i in range(6):
+            picture = Image.open(images.paths[0]) if kind == "equal photos" else Image.new("RGB", (96, 96))
+            picture.save(tmp_path / f"{i}.png")
+        paths = tuple(sorted(tmp_path.glob("*.png")))
+        images = replace(images.take(range(6)), paths=paths)
+    fit_run(images, read_settings(CONFIG, None, sets), tmp_path / "run", workers=1)
+    folder = RunFolder(tmp_path / "run")
+    width, count = folder.result("features").X.shape[1], len(folder.result("windows").xyxy)
+    assert 1 <= width <= min(count, 320)
+    assert folder.detector.W.shape[1] == width
+    assert np.isfinite(folder.detector.W).all()
+    assert np.isfinite(detect_run(folder, images, workers=1).score).all()
+    assert write_report(tmp_path / "run").is_file()
+
+
 def test_without_objectness_no_map_is_made(images, tmp_path):
     sets = ["cover.snap=none", "refine.prior=0", "refine.objectness=0"]
     costs = fit_run(images, read_settings(CONFIG, None, sets), tmp_path, workers=1)

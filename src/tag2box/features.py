@@ -10,6 +10,7 @@ decoded and resized to at most the largest level, crops are made 512 at a time; 
 stays below 1 GB. X itself is on disk where `path` is given.
 """
 
+import os
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -36,6 +37,7 @@ from tag2box.windows import Windows
 __all__ = [
     "Features",
     "FeaturesConfig",
+    "check_finite",
     "find_features",
     "find_projection",
     "measure_precision",
@@ -204,7 +206,12 @@ def window_features(
 
     `flip`: of the image seen in a mirror; row i still belongs to box i. `streams`: threads to use.
     """
-    return projection(_raw(source, boxes, config, flip=flip, streams=streams)).astype(config.dtype)
+    vectors = projection(_raw(source, boxes, config, flip=flip, streams=streams))
+    with np.errstate(over="ignore"):
+        stored = vectors.astype(config.dtype)
+    if not np.isfinite(stored).all():
+        raise InputError(f'features of length {config.length:g} do not fit: set features.dtype to "float32"')
+    return stored
 
 
 def _of_job(
@@ -232,7 +239,19 @@ def _raw(
         right = np.float32(photo.shape[1])
         photo = np.ascontiguousarray(photo[:, ::-1])
         boxes = np.stack([right - boxes[:, 2], boxes[:, 1], right - boxes[:, 0], boxes[:, 3]], axis=1)
-    return extract(photo, boxes).reshape(len(boxes), -1)
+    raw = extract(photo, boxes).reshape(len(boxes), -1)
+    check_finite(raw, source, config)
+    return raw
+
+
+def check_finite(numbers: NDArray[np.floating], source: Source, config: FeaturesConfig) -> None:
+    """Refuse what a network made of a photo where it is no number: nothing behind it could use it."""
+    if not np.isfinite(numbers).all():
+        photo = source if isinstance(source, str | os.PathLike) else "a photo"
+        raise InputError(
+            f"{config.network} makes no finite numbers of {photo}: check the mean and std in its TOML, "
+            f'or set features.precision to "f32"'
+        )
 
 
 def _network(config: FeaturesConfig) -> Network:

@@ -14,7 +14,7 @@ from tag2box.backbone import load_network
 from tag2box.decoding import Source, read_small
 from tag2box.errors import InputError
 from tag2box.extraction import CELL
-from tag2box.features import FeaturesConfig, resolved
+from tag2box.features import FeaturesConfig, check_finite, resolved
 from tag2box.images import ImageSet
 from tag2box.networks.content import network_hash
 from tag2box.networks.inference import How, Part
@@ -33,7 +33,9 @@ def photo_map(source: Source, side: int, config: FeaturesConfig, *, streams: int
     rows, columns = _blocks(np.array([height, width]), side)
     resized = Image.fromarray(photo).resize((columns * CELL, rows * CELL), Image.Resampling.BILINEAR)
     map_ = _network(config, streams)(np.asarray(resized)[None])[0]
-    return np.asarray(np.clip(map_, -LARGEST, LARGEST), np.float16)
+    clipped = np.clip(map_, -LARGEST, LARGEST)
+    check_finite(clipped, source, config)
+    return np.asarray(clipped, np.float16)
 
 
 def map_cells(

@@ -55,7 +55,7 @@ VERSIONS = {
     "tags": 1,
     "network": 2,
     "windows": 2,
-    "projection": 2,
+    "projection": 3,
     "features": 1,
     "maps": 1,
     "objectness": 1,

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.errors import InputError
 from tag2box.runtime.blas import one_thread
 
 __all__ = ["NORMS", "Projection", "fit_projection"]
@@ -21,6 +20,9 @@ NORMS = ("l2", "mean", "none")
 BLOCK = 64
 # Above this width the covariance matrix is no longer formed (scikit-learn's randomised solver, seeded).
 WIDEST_COVARIANCE = 2048
+# Axes with less than this share of the largest variance are noise, which whitening would blow up. On VOC 2007
+# the last of all 1280 axes has 1e-4 of it; axes that few or equal windows leave empty have about 1e-16.
+LEAST_VARIANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,7 @@ def fit_projection(
 ) -> Projection:
     """The projection to the first `dimensions` principal axes of `sample` (n, D); None keeps the raw vectors.
 
+    Few windows, or many equal ones, have fewer axes: then there are as many dimensions as axes.
     `whitening`: each axis is divided by its variance to this power: 0 is plain PCA, 1/2 whitens fully.
     """
     D = sample.shape[1]
@@ -62,24 +65,23 @@ def fit_projection(
         mean, A = _axes(sample, dimensions, whitening)
     if norm == "mean":
         lengths = np.linalg.norm(Projection(mean, A, "none", 1.0)(sample), axis=1)
-        A = A * np.float32(length / lengths.mean())
+        A = A * np.float32(length / (lengths.mean() or 1))
     return Projection(mean, A, norm, length)
 
 
 def _axes(sample: Floats, dimensions: int, whitening: float) -> tuple[Floats, Floats]:
+    """The mean, and as columns the axes: those of any variance, at least one and `dimensions` at most."""
     from sklearn.decomposition import PCA
 
-    most = min(sample.shape)
-    if dimensions > most:
-        raise InputError(
-            f"{dimensions} dimensions cannot be found in {len(sample)} windows of {sample.shape[1]} numbers: "
-            f"set dimensions to {most} or less"
-        )
+    if (sample == sample[0]).all():
+        return sample[0], np.eye(sample.shape[1], 1, dtype=np.float32)
     solver = "covariance_eigh" if sample.shape[1] <= WIDEST_COVARIANCE else "randomized"
     with one_thread():
-        pca = PCA(dimensions, svd_solver=solver, random_state=0).fit(sample.astype(np.float64))
-    variance = np.maximum(pca.explained_variance_, np.finfo(np.float32).tiny)
-    A = pca.components_.T / variance**whitening
+        pca = PCA(min(dimensions, *sample.shape), svd_solver=solver, random_state=0)
+        pca.fit(sample.astype(np.float64))
+    variance = pca.explained_variance_
+    real = variance > LEAST_VARIANCE * variance[0]
+    A = pca.components_[real].T / variance[real] ** whitening
     return pca.mean_.astype(np.float32), np.ascontiguousarray(A, np.float32)
 
 
