@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from tag2box.images import ImageSet
-from tag2box.runs import RunFolder
-from tag2box.windows import Windows, find_windows
+from tag2box.run_folder import RunFolder
+from tag2box.windows.search import Windows, find_windows
 
 DATA = Path(os.environ.get("TAG2BOX_DATA", Path(__file__).parents[2] / "shared" / "data"))
 

@@ -2,13 +2,13 @@
 
 A window's degree: find its nearest window in every image, take the k = |P| / 2 nearest images;
 the share of positive ones among them. Two scores pick the best window of an image: the degree itself, and
-its contrast (`tag2box.contrast`).
+its contrast (`tag2box.cover.snapping`).
 """
 
 import numpy as np
 
 from tag2box.boxes import iou_matrix
-from tag2box.contrast import contrast
+from tag2box.cover.snapping import contrast
 
 BLOCK = 2048
 

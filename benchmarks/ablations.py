@@ -16,14 +16,15 @@ import numpy as np
 
 from benchmarks import Skip
 from tag2box import corloc, evaluate, read_images
-from tag2box.detections import Detections, detect_windows
-from tag2box.first_windows import Degrees, find_covers
-from tag2box.initial import score_windows, train_initial
-from tag2box.object_maps import find_objectness
+from tag2box.cover.stage import Degrees, find_covers
+from tag2box.detection.detections import Detections, detect_windows
+from tag2box.maps.object_maps import find_objectness
 from tag2box.pipeline import Config
-from tag2box.refinement import best_windows, refine
-from tag2box.runs import RunFolder
+from tag2box.run_folder import RunFolder
 from tag2box.runtime.config import read_settings
+from tag2box.training.initial import train_initial
+from tag2box.training.refinement import best_windows, refine
+from tag2box.training.scoring import score_windows
 
 FOLDS, SEEDS = 3, 3
 TABLE = {

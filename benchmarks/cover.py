@@ -8,14 +8,14 @@ from time import process_time
 import numpy as np
 
 from benchmarks import Line, Skip, data, trained
-from tag2box.contrast import above_chance, best_share, contrast, snap
-from tag2box.cover import cover_graph, greedy_cover
-from tag2box.detections import Detections
-from tag2box.evaluation import corloc
-from tag2box.first_windows import compared
-from tag2box.images import read_images
-from tag2box.mining import negative_mining
-from tag2box.neighbors import Neighbors, group_neighbors
+from tag2box.cover.greedy import cover_graph, greedy_cover
+from tag2box.cover.mining import negative_mining
+from tag2box.cover.snapping import above_chance, best_share, contrast, snap
+from tag2box.cover.stage import compared
+from tag2box.data.reading import read_images
+from tag2box.detection.detections import Detections
+from tag2box.evaluation.scores import corloc
+from tag2box.neighbors.search import Neighbors, group_neighbors
 
 ROUNDS = 5
 

@@ -7,9 +7,9 @@ import time
 import numpy as np
 
 from benchmarks import Line, Skip
-from tag2box.coco_ap import _rows
-from tag2box.detections import Detections, detect_windows
-from tag2box.evaluation import evaluate
+from tag2box.detection.detections import Detections, detect_windows
+from tag2box.evaluation.coco_ap import _rows
+from tag2box.evaluation.scores import evaluate
 from tag2box.images import Truth
 
 ROUNDS = 5

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from benchmarks import Line, data, top_windows
 from benchmarks._localisation import corloc
-from tag2box.features import FeaturesConfig, find_features, find_projection
-from tag2box.images import read_images
+from tag2box.data.reading import read_images
+from tag2box.features.extract import FeaturesConfig, find_features, find_projection
 
 WINDOWS = 100  # of each photo: enough to compare settings, and `warp` is slow
 SHARED = FeaturesConfig()

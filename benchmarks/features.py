@@ -11,12 +11,12 @@ import numpy as np
 from PIL import Image
 
 from benchmarks import Line, Skip, data, top_windows
-from tag2box.backbone import load_network
-from tag2box.decoding import read_image
-from tag2box.extraction import padded
-from tag2box.features import FeaturesConfig, find_features, find_projection, window_features
-from tag2box.images import read_images
-from tag2box.windows import Windows, selective_search
+from tag2box.data.decoding import read_image
+from tag2box.data.reading import read_images
+from tag2box.features.backbone import load_network
+from tag2box.features.extract import FeaturesConfig, find_features, find_projection, window_features
+from tag2box.features.modes import padded
+from tag2box.windows.search import Windows, selective_search
 
 DEFAULT = FeaturesConfig()
 PHOTOS, ROUNDS = 40, 3
@@ -119,8 +119,8 @@ def precision(images, windows):
 FIRST = """
 import numpy as np, sys, time
 started = time.perf_counter()
-from tag2box.features import FeaturesConfig, window_features
-from tag2box.projection import Projection
+from tag2box.features.extract import FeaturesConfig, window_features
+from tag2box.features.projection import Projection
 config = FeaturesConfig()
 h, w = map(int, sys.argv[1:])
 photo = np.random.default_rng(0).integers(0, 256, (h, w, 3), np.uint8)

@@ -12,9 +12,9 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import Line, trained
-from tag2box.first_windows import compared
-from tag2box.neighbors import group_neighbors
-from tag2box.neighbors_index import build_index
+from tag2box.cover.stage import compared
+from tag2box.neighbors.index import build_index
+from tag2box.neighbors.search import group_neighbors
 
 ROUNDS = 3
 

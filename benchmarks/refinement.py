@@ -8,11 +8,11 @@ import time
 import numpy as np
 
 from benchmarks import Line
-from tag2box.affine import Affine
-from tag2box.losses import LOSSES
-from tag2box.objective import BagObjective, BagProblem, lbfgs
-from tag2box.refinement import RefineConfig
-from tag2box.smoothing import segment_smoothed_max
+from tag2box.mil.affine import Affine
+from tag2box.mil.losses import LOSSES
+from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
+from tag2box.mil.smoothing import segment_smoothed_max
+from tag2box.training.refinement import RefineConfig
 
 N_IMAGES, N_WINDOWS, D, ROUNDS = 1062, 15, 512, 5
 

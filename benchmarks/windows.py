@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks import Line, Skip, data
 from tag2box import read_images, selective_search, thin
 from tag2box.boxes import iou_matrix
-from tag2box.decoding import read_image
+from tag2box.data.decoding import read_image
 
 FIRST_IMAGE = """
 import time; start = time.monotonic()

@@ -23,7 +23,7 @@ from tag2box import (
     negative_mining,
     read_images,
 )
-from tag2box.contrast import above_chance, best_share, contrast, snap
+from tag2box.cover.snapping import above_chance, best_share, contrast, snap
 from tag2box.report import pictures
 from tag2box.runtime.progress import progress_bars
 

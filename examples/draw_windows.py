@@ -14,10 +14,10 @@ from skimage.data import coffee
 
 from tag2box import selective_search, thin
 from tag2box.boxes import iou_matrix
-from tag2box.colour import blur, convert
-from tag2box.decoding import read_small
-from tag2box.segmentation import segment, sort_edges
-from tag2box.windows import MIN_PIXELS, SCALES, SIDE, SIGMA
+from tag2box.data.decoding import read_small
+from tag2box.windows.color import blur, convert
+from tag2box.windows.search import MIN_PIXELS, SCALES, SIDE, SIGMA
+from tag2box.windows.segmentation import segment, sort_edges
 
 # By eye, in pixels of the photo.
 THINGS = {

@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from tag2box.cli import app
+from tag2box.cli.app import app
 from tag2box.pipeline import Config
 from tag2box.runtime.config import _toml, settings
 

@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tag2box.contrast import CELLS, above_chance, best_share, contrast, snap, vote_map
-from tag2box.cover import Cover, cover_graph
+from tag2box.cover.greedy import Cover, cover_graph
+from tag2box.cover.snapping import CELLS, above_chance, best_share, contrast, snap, vote_map
 from tag2box.errors import InputError
-from tag2box.neighbors import Neighbors
+from tag2box.neighbors.search import Neighbors
 
 
 def boxes_of_cells(seed, n):

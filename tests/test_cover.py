@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tag2box.cover import cover_graph, coverage, greedy_cover
+from tag2box.cover.greedy import cover_graph, coverage, greedy_cover
+from tag2box.cover.mining import negative_mining
 from tag2box.errors import InputError
-from tag2box.mining import negative_mining
-from tag2box.neighbors import Neighbors
+from tag2box.neighbors.search import Neighbors
 
 G = {"identity": float, "sqrt": np.sqrt, "log1p": np.log1p}
 

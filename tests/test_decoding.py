@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tag2box.decoding import read_image, read_small
+from tag2box.data.decoding import read_image, read_small
 from tag2box.errors import InputError
 
 

@@ -11,15 +11,15 @@ import pytest
 from sklearn.datasets import load_sample_image
 
 from tag2box.boxes import iou_matrix
-from tag2box.calibration import calibrate
-from tag2box.detector import DetectConfig, Detector
+from tag2box.detection.detector import DetectConfig, Detector
 from tag2box.errors import InputError
-from tag2box.features import FeaturesConfig
-from tag2box.initial import Weights, score_windows
-from tag2box.networks.content import network_hash
-from tag2box.object_maps import MapsConfig, ObjectMaps, objectness
-from tag2box.projection import Projection
-from tag2box.windows import WindowsConfig, search_windows
+from tag2box.features.extract import FeaturesConfig
+from tag2box.features.networks.content import network_hash
+from tag2box.features.projection import Projection
+from tag2box.maps.object_maps import MapsConfig, ObjectMaps, objectness
+from tag2box.training.calibration import calibrate
+from tag2box.training.scoring import Weights, score_windows
+from tag2box.windows.search import WindowsConfig, search_windows
 
 FEATURES = FeaturesConfig(levels=(256, 128), grid=1, dimensions=16)
 CLASSES = ("first", "second thing", "drittes ü")
@@ -86,7 +86,7 @@ def test_scoring_block_by_block_is_scoring_all(monkeypatch):
     rng = np.random.default_rng(2)
     X, weights = rng.normal(size=(100, 8)).astype(np.float32), Weights(rng.normal(size=(3, 8)), np.ones(3))
     whole = score_windows(X, weights)
-    monkeypatch.setattr("tag2box.initial.BLOCK", 7)
+    monkeypatch.setattr("tag2box.training.initial.BLOCK", 7)
     np.testing.assert_allclose(score_windows(X, weights), whole, rtol=1e-5)
 
 
@@ -94,7 +94,7 @@ def test_a_saved_detector_finds_the_same_in_a_new_process(detector, photo, tmp_p
     detector.save(tmp_path / "d.npz")
     np.save(tmp_path / "photo.npy", photo)
     code = (
-        "import numpy as np, sys; from tag2box.detector import Detector\n"
+        "import numpy as np, sys; from tag2box.detection.detector import Detector\n"
         "found = Detector.load('d.npz').detect(np.load('photo.npy')); found.save('found.npz')"
     )
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
@@ -149,7 +149,7 @@ def test_another_network_is_refused(detector, photo):
 
 def test_a_detector_of_another_version_is_refused(detector, tmp_path, monkeypatch):
     path = tmp_path / "d.npz"
-    monkeypatch.setattr("tag2box.detector.FORMAT", "tag2box detector 2")
+    monkeypatch.setattr("tag2box.detection.detector.FORMAT", "tag2box detector 2")
     detector.save(path)
     monkeypatch.undo()
     with pytest.raises(InputError, match=r"d.npz is from another version of tag2box: learn it again"):

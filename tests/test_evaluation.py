@@ -6,9 +6,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tag2box.detections import Detections
+from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
-from tag2box.evaluation import corloc, evaluate
+from tag2box.evaluation.scores import corloc, evaluate
 from tag2box.images import ImageSet, Truth
 
 HALF = Fraction(1, 2)

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from tag2box.detections import Detections
+from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
-from tag2box.evaluation import evaluate
+from tag2box.evaluation.scores import evaluate
 from tag2box.images import Truth
 
 

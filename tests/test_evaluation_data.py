@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from tag2box.detections import Detections
-from tag2box.evaluation import corloc, evaluate
-from tag2box.images import read_images
+from tag2box.data.reading import read_images
+from tag2box.detection.detections import Detections
+from tag2box.evaluation.scores import corloc, evaluate
 
 pytestmark = pytest.mark.data
 

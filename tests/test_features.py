@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tag2box.backbone import load_network
-from tag2box.crops import crop_map
 from tag2box.errors import InputError
-from tag2box.extraction import Shared, Warp
-from tag2box.features import FeaturesConfig, find_features, find_projection, window_features
+from tag2box.features.backbone import load_network
+from tag2box.features.crops import crop_map
+from tag2box.features.extract import FeaturesConfig, find_features, find_projection, window_features
+from tag2box.features.modes import Shared, Warp
+from tag2box.features.networks.inference import How, Part
+from tag2box.features.networks.onnx_writer import Graph
+from tag2box.features.projection import Projection, fit_projection
 from tag2box.images import ImageSet
-from tag2box.networks.inference import How, Part
-from tag2box.networks.onnx_writer import Graph
-from tag2box.photo_maps import photo_map
-from tag2box.projection import Projection, fit_projection
-from tag2box.windows import Windows
+from tag2box.maps.photo_maps import photo_map
+from tag2box.windows.search import Windows
 
 SMALL = FeaturesConfig(levels=(64, 128), crop=8, dimensions=16, size=64)
 F32 = How("f32")

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from tag2box import ImageSet, InputError, read_detections, read_images
-from tag2box.decoding import image_size
-from tag2box.formats.files import list_images, same_content, unique_ids
+from tag2box.data.decoding import image_size
+from tag2box.data.formats.files import list_images, same_content, unique_ids
 
 NAMES = st.lists(
     st.sampled_from(["a", "b", "sub/a", "a.jpg", "ü"]).flatmap(

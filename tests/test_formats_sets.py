@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from tag2box import InputError, read_images
-from tag2box.formats.parsing import parse_yaml
+from tag2box.data.formats.parsing import parse_yaml
 
 
 def photo(path, size=(100, 50), **options):

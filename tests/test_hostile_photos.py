@@ -13,9 +13,9 @@ import pytest
 from PIL import EpsImagePlugin, Image, PngImagePlugin
 
 from tag2box import InputError, read_images
-from tag2box.decoding import MAX_MEMORY, MAX_PIXELS, image_size, read_image, read_small
-from tag2box.look import look
-from tag2box.photos import find_photos
+from tag2box.data.decoding import MAX_MEMORY, MAX_PIXELS, image_size, read_image, read_small
+from tag2box.data.look import look
+from tag2box.data.photos import find_photos
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n0 0 9 9 rectfill\nshowpage\n%%EOF\n"
 
@@ -118,7 +118,7 @@ def png(width, height, depth, colour, *chunks, behind=()):
 MEASURE = """
 import resource, sys
 from tag2box import InputError
-from tag2box.decoding import read_small
+from tag2box.data.decoding import read_small
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
     read_small(sys.argv[1], 600)
@@ -220,7 +220,7 @@ def test_strips_give_the_same_as_the_whole_picture(mode, side, monkeypatch):
         ),
     }.get(mode, lambda: Image.fromarray(grey).convert(mode))()
     strips, size = read_small(picture, side)
-    monkeypatch.setattr("tag2box.decoding.STRIP", 1 << 40)
+    monkeypatch.setattr("tag2box.data.decoding.STRIP", 1 << 40)
     whole, _ = read_small(picture, side)
     np.testing.assert_array_equal(strips, whole)
     assert size == (1013, 1511)

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tag2box import int8
-from tag2box.int8 import LANES, ROWS
+from tag2box.neighbors.int8 import LANES, ROWS
+from tag2box.neighbors.search import int8
 
 
 @pytest.fixture(scope="module", params=["this machine's", "plain"])

@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from tag2box.errors import InputError
-from tag2box.losses import LOSSES, hinge, loss_named, smooth_hinge, squared_hinge
+from tag2box.mil.losses import LOSSES, hinge, loss_named, smooth_hinge, squared_hinge
 
 MARGINS = np.array([-50.0, -3.0, -0.5, 0.0, 0.2, 0.97, 1.3, 4.0, 50.0])
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tag2box.errors import InputError
-from tag2box.neighbors import group_neighbors, neighbor_blocks
+from tag2box.neighbors.search import group_neighbors, neighbor_blocks
 
 FIELDS = ("image", "window", "distance", "queries", "own")
 

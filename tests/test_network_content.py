@@ -8,8 +8,8 @@ from tests._toys import make_toys
 
 import tag2box as t2b
 from tag2box.errors import InputError
-from tag2box.features import FeaturesConfig, _raw
-from tag2box.networks.content import external_files, network_hash
+from tag2box.features.extract import FeaturesConfig, _raw
+from tag2box.features.networks.content import external_files, network_hash
 from tag2box.pipeline import Config, stage_keys
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store

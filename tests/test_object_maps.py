@@ -11,11 +11,11 @@ from sklearn.linear_model import LinearRegression
 from tests.test_backbone import PREPARE, own
 
 from tag2box import corloc, read_images
-from tag2box.detections import Detections
+from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
-from tag2box.features import FeaturesConfig
-from tag2box.networks.onnx_writer import Graph
-from tag2box.object_maps import (
+from tag2box.features.extract import FeaturesConfig
+from tag2box.features.networks.onnx_writer import Graph
+from tag2box.maps.object_maps import (
     Maps,
     MapsConfig,
     ObjectMaps,
@@ -23,8 +23,8 @@ from tag2box.object_maps import (
     fit_object_maps,
     objectness,
 )
-from tag2box.photo_maps import check_maps, find_cells, map_cells, photo_map
-from tag2box.windows import Windows, WindowsConfig, find_windows
+from tag2box.maps.photo_maps import check_maps, find_cells, map_cells, photo_map
+from tag2box.windows.search import Windows, WindowsConfig, find_windows
 
 H, W, C = 6, 8, 12
 FEATURES = FeaturesConfig()

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tag2box.cover import cover_graph, greedy_cover
+from tag2box.cover.greedy import cover_graph, greedy_cover
+from tag2box.cover.mining import negative_mining
 from tag2box.images import ImageSet
-from tag2box.mining import negative_mining
-from tag2box.neighbors import group_neighbors
+from tag2box.neighbors.search import group_neighbors
 from tag2box.report import pictures
-from tag2box.windows import Windows
+from tag2box.windows.search import Windows
 
 RED = (200, 30, 30)
 

@@ -18,10 +18,11 @@ from tests._toys import FAST, contents, events, make_toys
 
 import tag2box as t2b
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.pipeline import VERSIONS, Config, Tag2Box, stage_keys
+from tag2box.estimator import Tag2Box
+from tag2box.pipeline import VERSIONS, Config, stage_keys
 from tag2box.report.collecting import write_report
+from tag2box.run_folder import RunFolder, detect_run, fit_run
 from tag2box.run_notes import write_run
-from tag2box.runs import RunFolder, detect_run, fit_run
 from tag2box.runtime import run as run_module
 from tag2box.runtime.config import read_settings
 from tag2box.runtime.run import Run
@@ -176,7 +177,7 @@ import sys
 import tag2box as t2b
 from tag2box.pipeline import Config
 from tag2box.run_notes import write_run
-from tag2box.runs import RunFolder, detect_run, fit_run
+from tag2box.run_folder import RunFolder, detect_run, fit_run
 from tag2box.runtime import run
 from tag2box.runtime.config import read_settings
 from tests._toys import FAST

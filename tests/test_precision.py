@@ -9,15 +9,15 @@ from tests._toys import FAST, make_toys
 
 import tag2box as t2b
 from tag2box import features, runs
-from tag2box.features import FeaturesConfig, find_features, measure_precision
-from tag2box.networks import precision
-from tag2box.networks.inference import offered
-from tag2box.networks.precision import Speeds, fastest
+from tag2box.features.extract import FeaturesConfig, find_features, measure_precision
+from tag2box.features.networks import precision
+from tag2box.features.networks.inference import offered
+from tag2box.features.networks.precision import Speeds, fastest
+from tag2box.features.projection import Projection
 from tag2box.pipeline import Config
-from tag2box.projection import Projection
-from tag2box.runs import RunFolder, fit_run, with_precision
+from tag2box.run_folder import RunFolder, fit_run, with_precision
 from tag2box.runtime.config import read_settings
-from tag2box.windows import Windows
+from tag2box.windows.search import Windows
 
 CONFIG = read_settings(Config(), None, FAST)
 SLOWNESS = {"f32": 0.004, "bf16": 0.001, "f16": 0.006}

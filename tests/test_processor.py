@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tag2box.backbone import load_network
-from tag2box.networks import processor
-from tag2box.networks.inference import How, Part
-from tag2box.networks.processor import CAP, guard_onednn, onednn_cap
+from tag2box.features.backbone import load_network
+from tag2box.features.networks import processor
+from tag2box.features.networks.inference import How, Part
+from tag2box.features.networks.processor import CAP, guard_onednn, onednn_cap
 
 AVX2 = {"avx2", "fma"}
 AVX512 = AVX2 | {"avx512f", "avx512vnni", "avx512bf16", "avx512fp16"}
@@ -87,8 +87,8 @@ def test_cpuid_is_read_where_it_exists():
 
 BF16 = """
 import numpy as np
-from tag2box.backbone import load_network
-from tag2box.networks.inference import How, Part
+from tag2box.features.backbone import load_network
+from tag2box.features.networks.inference import How, Part
 part = Part(load_network("efficientnet-lite0"), (8, 64, 64), How("bf16"), grid=2)
 assert np.isfinite(part(np.full((8, 64, 64, 3), 99, np.uint8))).all()
 """

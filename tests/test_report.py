@@ -7,16 +7,16 @@ import pytest
 from PIL import Image
 
 from tag2box import corloc, evaluate
-from tag2box.contrast import above_chance
-from tag2box.cover import cover_graph, greedy_cover
-from tag2box.detections import Detections
+from tag2box.cover.greedy import cover_graph, greedy_cover
+from tag2box.cover.snapping import above_chance
+from tag2box.detection.detections import Detections
 from tag2box.images import ImageSet, Truth
-from tag2box.neighbors import group_neighbors
+from tag2box.neighbors.search import group_neighbors
 from tag2box.report.charts import gain_chart, recall_chart
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
 from tag2box.report.thumbnails import Thumbnails, votes
-from tag2box.windows import Windows
+from tag2box.windows.search import Windows
 
 RED = (220, 20, 20)
 NASTY = '<script>alert("x")</script> & "red"'
@@ -283,10 +283,10 @@ def test_many_classes_stay_below_five_megabytes(tmp_path, n_classes):
 def run(tmp_path_factory):
     """A run over a few scenes, with settings that take seconds."""
     pytest.importorskip("skimage")
+    from tag2box.demo.scenes import make_scenes
     from tag2box.pipeline import Config
-    from tag2box.runs import detect_run, fit_run
+    from tag2box.run_folder import detect_run, fit_run
     from tag2box.runtime.config import read_settings
-    from tag2box.scenes import make_scenes
 
     folder = tmp_path_factory.mktemp("run")
     fast = ("windows.mode=single", "windows.max_windows=12", "features.levels=[96]", "features.crop=4")
@@ -298,7 +298,7 @@ def run(tmp_path_factory):
 
 def test_a_run_becomes_a_page_and_more_of_one_as_more_is_known(run):
     from tag2box.report import write_report
-    from tag2box.runs import RunFolder
+    from tag2box.run_folder import RunFolder
 
     path = write_report(run.folder)
     assert path == run.folder / "report.html"
@@ -319,7 +319,7 @@ def test_a_run_becomes_a_page_and_more_of_one_as_more_is_known(run):
 
 def test_detections_in_photos_without_tags_are_shown_too(run, tmp_path):
     from tag2box.report import write_report
-    from tag2box.runs import RunFolder
+    from tag2box.run_folder import RunFolder
 
     bare = ImageSet(run.scenes.test.ids, run.scenes.test.paths, np.zeros((5, 0), np.int8), ())
     run.detect(RunFolder(run.folder), bare, workers=1)

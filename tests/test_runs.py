@@ -9,12 +9,12 @@ from tests._toys import FAST, contents, make_toys
 
 import tag2box as t2b
 from tag2box import pipeline, run_notes
-from tag2box.cli import main
-from tag2box.commands.run import _default_out
+from tag2box.cli.app import main
+from tag2box.cli.run import _default_out
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.pipeline import Config
+from tag2box.run_folder import RunFolder, detect_run, fit_run
 from tag2box.run_notes import write_run
-from tag2box.runs import RunFolder, detect_run, fit_run
 from tag2box.runtime.config import read_settings
 from tag2box.runtime.files import checked_json
 from tag2box.runtime.run import Run

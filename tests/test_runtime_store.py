@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 from tests._toys import contents, events
 
-from tag2box.cover import Cover
+from tag2box.cover.greedy import Cover
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.files import append_line, locked
 from tag2box.runtime.packing import pack, unpack
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store, existing, stage_key
-from tag2box.windows import Windows
+from tag2box.windows.search import Windows
 
 KEY = stage_key("windows", 1, {"a": 1})
 
@@ -47,7 +47,7 @@ def test_records_of_records_come_back_the_same():
     assert all("/" not in name and " " not in name for name in arrays)
 
 
-@pytest.mark.parametrize("name", ["os:system", "tag2box.errors:InputError", "tag2box.windows:missing"])
+@pytest.mark.parametrize("name", ["os:system", "tag2box.errors:InputError", "tag2box.windows.search:missing"])
 def test_only_our_records_are_ever_made(name):
     with pytest.raises(Tag2BoxError, match="unknown record"):
         unpack({"record": name, "fields": {}}, {})

@@ -7,8 +7,8 @@ from PIL import Image, ImageDraw
 
 from tag2box import InputError, read_images
 from tag2box.boxes import area
-from tag2box.scenes import CLASSES, grounds, make_scenes
-from tag2box.scenes.objects import Layer, box_of, place, set_on, visible
+from tag2box.demo.scenes import CLASSES, grounds, make_scenes
+from tag2box.demo.scenes.objects import Layer, box_of, place, set_on, visible
 
 pytest.importorskip("skimage")
 
@@ -131,7 +131,7 @@ def test_too_few_scenes_are_refused(tmp_path):
 
 @pytest.mark.slow
 def test_the_demo_beats_its_rival_writes_its_page_and_computes_nothing_twice(tmp_path):
-    from tag2box.demo import run_demo
+    from tag2box.demo.demo import run_demo
 
     def finished():
         lines = (tmp_path / "run" / "events.jsonl").read_text().splitlines()

@@ -6,7 +6,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.optimize import approx_fprime, minimize
 
 from tag2box.errors import InputError
-from tag2box.smoothing import segment_smoothed_max, simplex_projection, smoothed_max
+from tag2box.mil.smoothing import segment_smoothed_max, simplex_projection, smoothed_max
 
 # Rounded, so that ties happen; not far apart, so that the oracle's cumulative sums stay exact.
 vectors = arrays(float, st.integers(1, 60), elements=st.floats(-30, 30).map(lambda x: round(x, 1)))

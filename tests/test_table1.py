@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 from typer.testing import CliRunner
 
-from tag2box.cli import app
+from tag2box.cli.app import app
 from tag2box.errors import InputError
 from tag2box.reproduce import show, table1
 from tag2box.reproduce.mil_sets import SETS, CentreAndNormalise, load_set

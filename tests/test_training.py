@@ -19,12 +19,12 @@ from tag2box import (
     smoothed_max,
 )
 from tag2box.boxes import iou_matrix
+from tag2box.cover.stage import CoverConfig, count_neighbors, find_covers, known_tags
 from tag2box.errors import InputError
-from tag2box.features import Features
-from tag2box.first_windows import CoverConfig, count_neighbors, find_covers, known_tags
-from tag2box.initial import InitialConfig, first_positives, train_initial
-from tag2box.refinement import RefineConfig, refine
-from tag2box.windows import Windows
+from tag2box.features.extract import Features
+from tag2box.training.initial import InitialConfig, first_positives, train_initial
+from tag2box.training.refinement import RefineConfig, refine
+from tag2box.windows.search import Windows
 
 N_IMAGES, N_WINDOWS, D = 36, 12, 10
 SVM = InitialConfig(C=0.01, bias=1.0, rounds=20, hardest=40)

@@ -9,7 +9,7 @@ from tag2box.errors import InputError
 from tag2box.pipeline import Config
 from tag2box.reproduce.show_voc import as_dict, as_markdown
 from tag2box.reproduce.voc_tables import CLASSES, PAPER, ROWS, SIX, run_voc_table, settings
-from tag2box.runs import RunFolder, detect_run
+from tag2box.run_folder import RunFolder, detect_run
 from tag2box.runtime.config import read_settings
 
 CONFIG = read_settings(Config(), None, FAST)

@@ -18,7 +18,7 @@ import tag2box as t2b
 from tag2box.boxes import iou_matrix
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
-from tag2box.windows import MODES, Windows, WindowsConfig, find_windows, selective_search
+from tag2box.windows.search import MODES, Windows, WindowsConfig, find_windows, selective_search
 
 
 def well_formed(boxes, width, height):

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import ndimage
 from skimage import color
 
-from tag2box.colour import SPACES, blur, convert
-from tag2box.grouping import group, similarity
-from tag2box.regions import (
+from tag2box.windows.color import SPACES, blur, convert
+from tag2box.windows.grouping import group, similarity
+from tag2box.windows.regions import (
     N_BINS,
     N_COLOUR,
     TEXTURE_BINS,
@@ -22,7 +22,7 @@ from tag2box.regions import (
     neighbours,
     pixel_bins,
 )
-from tag2box.segmentation import STEPS, segment, sort_edges
+from tag2box.windows.segmentation import STEPS, segment, sort_edges
 
 ALL = (True, True, True, True)
 

@@ -9,24 +9,32 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from tag2box.bags import Bags, PerInstance
     from tag2box.boxes import nms, thin
-    from tag2box.contrast import contrast
-    from tag2box.cover import Cover, CoverGraph, cover_graph, greedy_cover
-    from tag2box.detections import Detections, detect_windows
-    from tag2box.detector import Detector
+    from tag2box.cover.greedy import Cover, CoverGraph, cover_graph, greedy_cover
+    from tag2box.cover.mining import negative_mining
+    from tag2box.cover.snapping import contrast
+    from tag2box.data.reading import read_images
+    from tag2box.detection.detections import Detections, detect_windows
+    from tag2box.detection.detector import Detector
+    from tag2box.detection.reading import read_detections
+    from tag2box.detection.writing import write_detections
     from tag2box.errors import InputError, Tag2BoxError
-    from tag2box.evaluation import CorLoc, Scores, corloc, evaluate
-    from tag2box.features import Features, FeaturesConfig, find_features, find_projection, window_features
-    from tag2box.formats.results import read_detections
-    from tag2box.formats.writing import write_detections
-    from tag2box.images import ImageSet, read_images
-    from tag2box.latent import LatentSVC, SmoothLatentSVC
-    from tag2box.mining import negative_mining
-    from tag2box.neighbors import Neighbors, group_neighbors, neighbor_blocks
-    from tag2box.pipeline import Config, Tag2Box
-    from tag2box.smoothing import simplex_projection, smoothed_max
-    from tag2box.windows import Windows, WindowsConfig, find_windows, selective_search
+    from tag2box.estimator import Tag2Box
+    from tag2box.evaluation.scores import CorLoc, Scores, corloc, evaluate
+    from tag2box.features.extract import (
+        Features,
+        FeaturesConfig,
+        find_features,
+        find_projection,
+        window_features,
+    )
+    from tag2box.images import ImageSet
+    from tag2box.mil.bags import Bags, PerInstance
+    from tag2box.mil.latent import LatentSVC, SmoothLatentSVC
+    from tag2box.mil.smoothing import simplex_projection, smoothed_max
+    from tag2box.neighbors.search import Neighbors, group_neighbors, neighbor_blocks
+    from tag2box.pipeline import Config
+    from tag2box.windows.search import Windows, WindowsConfig, find_windows, selective_search
 
 __all__ = [
     "Bags",
@@ -74,47 +82,47 @@ __all__ = [
 ]
 
 _HOME = {
-    "Bags": "bags",
+    "Bags": "mil.bags",
     "Config": "pipeline",
-    "CorLoc": "evaluation",
-    "Cover": "cover",
-    "CoverGraph": "cover",
-    "Detections": "detections",
-    "Detector": "detector",
-    "Features": "features",
-    "FeaturesConfig": "features",
+    "CorLoc": "evaluation.scores",
+    "Cover": "cover.greedy",
+    "CoverGraph": "cover.greedy",
+    "Detections": "detection.detections",
+    "Detector": "detection.detector",
+    "Features": "features.extract",
+    "FeaturesConfig": "features.extract",
     "ImageSet": "images",
     "InputError": "errors",
-    "LatentSVC": "latent",
-    "Neighbors": "neighbors",
-    "PerInstance": "bags",
-    "Scores": "evaluation",
-    "SmoothLatentSVC": "latent",
-    "Tag2Box": "pipeline",
+    "LatentSVC": "mil.latent",
+    "Neighbors": "neighbors.search",
+    "PerInstance": "mil.bags",
+    "Scores": "evaluation.scores",
+    "SmoothLatentSVC": "mil.latent",
+    "Tag2Box": "estimator",
     "Tag2BoxError": "errors",
-    "Windows": "windows",
-    "WindowsConfig": "windows",
-    "contrast": "contrast",
-    "corloc": "evaluation",
-    "cover_graph": "cover",
-    "detect_windows": "detections",
-    "evaluate": "evaluation",
-    "find_features": "features",
-    "find_projection": "features",
-    "find_windows": "windows",
-    "greedy_cover": "cover",
-    "group_neighbors": "neighbors",
-    "negative_mining": "mining",
-    "neighbor_blocks": "neighbors",
+    "Windows": "windows.search",
+    "WindowsConfig": "windows.search",
+    "contrast": "cover.snapping",
+    "corloc": "evaluation.scores",
+    "cover_graph": "cover.greedy",
+    "detect_windows": "detection.detections",
+    "evaluate": "evaluation.scores",
+    "find_features": "features.extract",
+    "find_projection": "features.extract",
+    "find_windows": "windows.search",
+    "greedy_cover": "cover.greedy",
+    "group_neighbors": "neighbors.search",
+    "negative_mining": "cover.mining",
+    "neighbor_blocks": "neighbors.search",
     "nms": "boxes",
-    "read_detections": "formats.results",
-    "read_images": "images",
-    "selective_search": "windows",
-    "simplex_projection": "smoothing",
-    "smoothed_max": "smoothing",
+    "read_detections": "detection.reading",
+    "read_images": "data.reading",
+    "selective_search": "windows.search",
+    "simplex_projection": "mil.smoothing",
+    "smoothed_max": "mil.smoothing",
     "thin": "boxes",
-    "window_features": "features",
-    "write_detections": "formats.writing",
+    "window_features": "features.extract",
+    "write_detections": "detection.writing",
 }
 
 

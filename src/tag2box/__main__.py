@@ -1,5 +1,5 @@
 """`python -m tag2box` is the command `tag2box`."""
 
-from tag2box.cli import main
+from tag2box.cli.app import main
 
 main()

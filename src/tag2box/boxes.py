@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tag2box.compiled import kernel
 from tag2box.errors import InputError
+from tag2box.runtime.compiled import kernel
 
 __all__ = ["area", "as_boxes", "crowding", "iou_matrix", "nms", "thin"]
 

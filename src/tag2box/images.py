@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.errors import InputError
 from tag2box.names import check_names
 
-__all__ = ["ImageSet", "Numbers", "Truth", "read_images"]
+__all__ = ["ImageSet", "Numbers", "Truth"]
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,10 @@ class ImageSet:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def __getitem__(self, part: slice) -> "ImageSet":
+        """A range of the images: `images[a:z]`."""
+        return self.take(np.arange(len(self))[part])
+
     def positives(self, name: str) -> NDArray[np.intp]:
         """Indices of the images tagged +1 for class `name`."""
         return np.flatnonzero(self.tags[:, self._column(name)] == 1)
@@ -112,36 +116,3 @@ def _among(truth: Truth, column: str, kept: NDArray[np.intp]) -> Truth:
     stays = place[values] >= 0
     part = Truth(truth.image[stays], truth.xyxy[stays], truth.label[stays], truth.difficult[stays])
     return replace(part, **{column: place[values[stays]]})
-
-
-def read_images(
-    path: str | Path,
-    tags: str | Path | None = None,
-    split: str | None = None,
-    *,
-    classes: Sequence[str] | None = None,
-    on_error: str = "fail",
-) -> ImageSet:
-    """The images and tags of `path`, whose format is recognised: docs/formats.md shows each.
-
-    path: a folder with one sub-folder per class; the PASCAL VOC devkit; a COCO or YOLO data set; a folder of
-        images together with `tags`; or an annotation file, with the images in its folder.
-    tags: a CSV, JSON Lines, COCO or Label Studio file whose names are relative to `path`.
-    split: a part of the data, such as "train", where the format has parts. By default "trainval", or else
-        "train", of those that there are.
-    classes: only these, in this order.
-    on_error: what to do about files that `tags` names and that are not there: "fail" or "skip". Skipped ones
-        are listed in `skipped`, like symbolic links that lead out of the folder, which are never followed.
-
-    True boxes, where the format has them, go to `truth`: for evaluation only. Images are not decoded here:
-    `tag2box.look` does that. Memory: a few hundred bytes per image and box; five times the file for JSON.
-    """
-    from tag2box.formats.reading import read
-
-    if on_error not in {"fail", "skip"}:
-        raise InputError(f"on_error must be 'fail' or 'skip', but it is {on_error!r}")
-    try:
-        images = read(Path(path), None if tags is None else Path(tags), split, skip=on_error == "skip")
-    except OSError as error:  # a folder that may not be opened, a name that is too long
-        raise InputError(f"{error.filename or path} cannot be read: {error.strerror}") from error
-    return images if classes is None else images.only(classes)

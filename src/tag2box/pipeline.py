@@ -1,48 +1,40 @@
 """The one page: every stage of the paper, called in order. Tags in, boxes and a detector out.
 
-    detections = Tag2Box().fit(read_images("photos")).predict(["new.jpg"])
-
 Each stage is loaded from the run folder, or computed and saved there: a second run computes nothing, one
 that was killed goes on where it stopped, and a changed setting costs only what depends on it.
 """
 
-import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+import numpy as np
+from numpy.typing import NDArray
 
-from tag2box.backbone import load_network
-from tag2box.detections import Detections
-from tag2box.detector import DetectConfig, Detector
-from tag2box.features import Features, FeaturesConfig, find_projection
-from tag2box.first_windows import CoverConfig, count_neighbors, find_covers, known_tags
-from tag2box.images import ImageSet, read_images
-from tag2box.initial import InitialConfig, train_initial
-from tag2box.look import look, usable
-from tag2box.networks.content import network_hash
-from tag2box.object_maps import Maps, MapsConfig, find_objectness
-from tag2box.photo_maps import check_maps, map_cells
-from tag2box.photos import find_photos
-from tag2box.refinement import RefineConfig, refine
-from tag2box.runtime.executor import map_ordered, n_workers
+from tag2box.cover.stage import CoverConfig, count_neighbors, find_covers, known_tags
+from tag2box.detection.detections import Detections
+from tag2box.detection.detector import DetectConfig, Detector, detect_images
+from tag2box.features.backbone import load_network
+from tag2box.features.extract import Features, FeaturesConfig, find_features, find_projection
+from tag2box.features.networks.content import network_hash
+from tag2box.features.projection import Projection
+from tag2box.images import ImageSet
+from tag2box.maps.object_maps import Maps, MapsConfig, find_objectness
+from tag2box.maps.photo_maps import check_maps, find_cells, map_cells
+from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import content_hash
-from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.progress import Progress
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import stage_key
-from tag2box.shards import cells_of, detections_of, features_of, join_windows, windows_of
-from tag2box.windows import Windows, WindowsConfig
+from tag2box.training.initial import InitialConfig, train_initial
+from tag2box.training.refinement import RefineConfig, refine
+from tag2box.windows.search import Windows, WindowsConfig, find_windows
 
 __all__ = [
     "Config",
-    "Tag2Box",
     "detect",
     "detections_key",
+    "find_all_features",
+    "find_all_windows",
     "find_maps",
     "learn",
     "stage_keys",
@@ -90,19 +82,14 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
         check_maps(config.features)
 
     # 1. Windows: where an object might be.
-    search = partial(windows_of, images, config.windows, workers=workers)
-    windows = run.in_shards("windows", len(images), search, join_windows)
+    windows = find_all_windows(images, config, run)
 
     # 2. Features: what each window looks like.
     projection = run.result(
         "projection",
         lambda: find_projection(images, windows, config.features, workers=workers, progress=progress),
     )
-    extract = partial(features_of, images, windows, projection, config.features, workers=workers)
-    width, dtype = projection.A.shape[1], config.features.dtype
-    features = run.in_rows(
-        "features", windows.offsets, width, dtype, extract, lambda X: Features(X, windows.offsets)
-    )
+    features = find_all_features(images, windows, projection, config, run)
 
     # 3. Objectness: how well each window frames what its photo's map shows of the class.
     objectness = None
@@ -167,17 +154,54 @@ def uses_maps(config: Config) -> bool:
     return config.cover.snaps_by == "objectness" or in_training or refine.objectness > 0
 
 
+def find_all_windows(images: ImageSet, config: Config, run: Run) -> Windows:
+    """The windows of every photo, shard by shard."""
+
+    def search(a: int, z: int, progress: Progress) -> Windows:
+        return find_windows(images[a:z], config.windows, run.workers, progress)
+
+    return run.in_shards("windows", len(images), search, Windows.concatenate)
+
+
+def find_all_features(
+    images: ImageSet, windows: Windows, projection: Projection, config: Config, run: Run
+) -> Features:
+    """The features of every window, shard by shard into one array on disk."""
+
+    def extract(a: int, z: int, progress: Progress) -> NDArray[np.floating]:
+        part = find_features(
+            images[a:z],
+            windows.part(a, z),
+            projection,
+            config.features,
+            workers=run.workers,
+            progress=progress,
+        )
+        return part.X
+
+    width, dtype = projection.A.shape[1], config.features.dtype
+    return run.in_rows(
+        "features", windows.offsets, width, dtype, extract, lambda X: Features(X, windows.offsets)
+    )
+
+
 def find_maps(images: ImageSet, windows: Windows, config: Config, run: Run) -> Maps:
-    """The last map of every photo."""
+    """The last map of every photo, shard by shard into one array on disk."""
     side = config.maps.side
     shape, offsets, channels = map_cells(windows, side, config.features)
-    extract = partial(cells_of, images, side, config.features, workers=run.workers)
+
+    def extract(a: int, z: int, progress: Progress) -> NDArray[np.floating]:
+        return find_cells(images[a:z], side, config.features, workers=run.workers, progress=progress)
+
     return run.in_rows("maps", offsets, channels, "float16", extract, lambda X: Maps(X, offsets, shape))
 
 
 def detect(detector: Detector, images: ImageSet, run: Run) -> Detections:
     """8. Detections: what the detector finds in `images`."""
-    look_at = partial(detections_of, detector, images, workers=run.workers)
+
+    def look_at(a: int, z: int, progress: Progress) -> Detections:
+        found = detect_images(detector, images[a:z], workers=run.workers, progress=progress)
+        return replace(found, image=found.image + a)
 
     def joined(parts: Sequence[Detections]) -> Detections:
         return Detections.concatenate(parts, ids=images.ids)
@@ -219,62 +243,3 @@ def detections_key(detector: str, images: ImageSet, run: Run) -> dict[str, str]:
 def _contents(images: ImageSet, run: Run) -> list[str]:
     """The photos by what is in their files: they may be moved and renamed."""
     return list(map_ordered(content_hash, images.paths, progress=run.progress, label="reading"))
-
-
-class Tag2Box(BaseEstimator):
-    """The whole of it as an estimator: `fit` learns from images and tags, `predict` finds boxes in photos.
-
-    config: the settings, a `Config`; None for the defaults. out: the run folder, in which a stopped fit goes
-    on; None for a temporary one. workers: processes, None for one per core; no result depends on it.
-    on_error: "skip" leaves out photos that cannot be read, with a warning that names them; "fail" refuses.
-    progress: called with (label, done, total).
-
-    `detector_` is what was learned, and `images_` from which images.
-    """
-
-    def __init__(
-        self,
-        config: Config | None = None,
-        *,
-        out: str | Path | None = None,
-        workers: int | None = None,
-        on_error: str = "skip",
-        progress: Progress = silent,
-    ) -> None:
-        self.config = config
-        self.out = out
-        self.workers = workers
-        self.on_error = on_error
-        self.progress = progress
-
-    def fit(self, images: ImageSet | str | Path, y: None = None) -> "Tag2Box":  # noqa: ARG002  scikit-learn's
-        """Learn from an `ImageSet`, or from what `read_images` finds at a path."""
-        from tag2box.runs import RunFolder, fit_run
-
-        if not isinstance(images, ImageSet):
-            images = read_images(images, on_error=self.on_error)
-        images = self._usable(images)
-        with nullcontext(self.out) if self.out else TemporaryDirectory(prefix="tag2box-") as out:
-            fit_run(images, self.config or Config(), out, workers=self.workers, progress=self.progress)
-            self.detector_ = RunFolder(out).detector
-        self.images_ = images
-        return self
-
-    def predict(self, paths: ImageSet | str | Path | Sequence[str | Path]) -> Detections:
-        """The boxes in photos: files, folders, or an `ImageSet`; `ids` says which image is which."""
-        check_is_fitted(self)
-        if not isinstance(paths, ImageSet):
-            paths = find_photos([paths] if isinstance(paths, str | Path) else paths)
-        images = self._usable(paths)
-        found = detections_of(
-            self.detector_, images, 0, len(images), self.progress, workers=n_workers(self.workers)
-        )
-        return replace(found, ids=images.ids)
-
-    def _usable(self, images: ImageSet) -> ImageSet:
-        seen = look(images, workers=self.workers, progress=self.progress)
-        bad = [*(f"{each.path}: {each.reason}" for each in seen.unreadable), *seen.skipped]
-        kept = usable(images, seen, on_error=self.on_error)
-        if bad:
-            warnings.warn(f"{len(bad)} photos were left out: {'; '.join(bad)}", stacklevel=3)
-        return kept

@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from tag2box.cover import Cover
-from tag2box.detections import Detections
-from tag2box.evaluation import CorLoc, corloc, evaluate
+from tag2box.cover.greedy import Cover
+from tag2box.detection.detections import Detections
+from tag2box.evaluation.scores import CorLoc, corloc, evaluate
 from tag2box.images import ImageSet
-from tag2box.neighbors import Neighbors, group_neighbors
+from tag2box.neighbors.search import Neighbors, group_neighbors
 from tag2box.pipeline import uses_maps
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
 from tag2box.report.thumbnails import Heat, Thumbnails, votes
-from tag2box.runs import RunFolder, mined_windows
+from tag2box.run_folder import RunFolder, mined_windows
 from tag2box.runtime.config import settings
 from tag2box.runtime.files import write_whole
-from tag2box.windows import Windows
+from tag2box.windows.search import Windows
 
 __all__ = ["first_boxes", "write_report"]
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.cover import Cover
-from tag2box.detections import Detections
-from tag2box.evaluation import CorLoc, Scores
+from tag2box.cover.greedy import Cover
+from tag2box.detection.detections import Detections
+from tag2box.evaluation.scores import CorLoc, Scores
 from tag2box.images import ImageSet
-from tag2box.neighbors import Neighbors
+from tag2box.neighbors.search import Neighbors
 from tag2box.report.charts import gain_chart, recall_chart
 from tag2box.report.sections import (
     Picture,
@@ -24,7 +24,7 @@ from tag2box.report.sections import (
     picks_and_neighbours,
 )
 from tag2box.report.thumbnails import Heat, Thumbnails
-from tag2box.windows import Windows
+from tag2box.windows.search import Windows
 
 __all__ = ["ClassContent", "ClassRecords", "ReportContent", "Table", "build_content"]
 

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from tag2box.cover import Cover
-from tag2box.decoding import read_image
+from tag2box.cover.greedy import Cover
+from tag2box.data.decoding import read_image
 from tag2box.images import ImageSet
-from tag2box.neighbors import Neighbors
+from tag2box.neighbors.search import Neighbors
 from tag2box.report.thumbnails import votes, with_heat
-from tag2box.windows import Windows
+from tag2box.windows.search import Windows
 
 __all__ = [
     "degree_map",

@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
-from tag2box.cover import Cover
-from tag2box.detections import Detections
+from tag2box.cover.greedy import Cover
+from tag2box.detection.detections import Detections
+from tag2box.evaluation.matching import IGNORED, KINDS, TRUE, align, outcomes
 from tag2box.images import ImageSet
-from tag2box.matching import IGNORED, KINDS, TRUE, align, outcomes
-from tag2box.neighbors import Neighbors
+from tag2box.neighbors.search import Neighbors
 from tag2box.report.pictures import nearest_positives
 from tag2box.report.thumbnails import AFTER, BEFORE, FOUND, TRUTH, Heat, Picture, Thumbnails
-from tag2box.windows import Windows
+from tag2box.windows.search import Windows
 
 __all__ = ["Picture", "before_and_after", "best_and_worst", "heat_maps", "picks_and_neighbours"]
 

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from tag2box.contrast import vote_map
-from tag2box.decoding import Source, read_small
+from tag2box.cover.snapping import vote_map
+from tag2box.data.decoding import Source, read_small
 
 __all__ = ["AFTER", "BEFORE", "FOUND", "TRUTH", "Heat", "Picture", "Thumbnails", "votes", "with_heat"]
 

@@ -8,9 +8,9 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import normalize
 
-from tag2box.affine import is_sparse
-from tag2box.bags import Bags, as_bags
 from tag2box.errors import InputError
+from tag2box.mil.affine import is_sparse
+from tag2box.mil.bags import Bags, as_bags
 
 __all__ = ["SETS", "CentreAndNormalise", "load_set"]
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
-from tag2box.bags import Bags
-from tag2box.latent import LatentSVC, SmoothLatentSVC
+from tag2box.mil.bags import Bags
+from tag2box.mil.latent import LatentSVC, SmoothLatentSVC
 from tag2box.reproduce.mil_sets import CentreAndNormalise, load_set
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import write_whole

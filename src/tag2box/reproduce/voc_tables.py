@@ -6,29 +6,28 @@ once and serve every row and seed; what was computed is found again. Seeds are t
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tag2box.detections import Detections, detect_windows
-from tag2box.detector import Detector
+from tag2box.cover.stage import CoverConfig
+from tag2box.data.reading import read_images
+from tag2box.detection.detections import Detections, detect_windows
+from tag2box.detection.detector import Detector
 from tag2box.errors import InputError
-from tag2box.evaluation import corloc, evaluate
-from tag2box.features import Features
-from tag2box.first_windows import CoverConfig
-from tag2box.images import ImageSet, read_images
-from tag2box.initial import InitialConfig
-from tag2box.object_maps import Maps
-from tag2box.pipeline import VERSIONS, Config, find_maps, stage_keys
-from tag2box.refinement import RefineConfig
-from tag2box.runs import RunFolder, fit_run, mined_windows
+from tag2box.evaluation.scores import corloc, evaluate
+from tag2box.features.extract import Features
+from tag2box.images import ImageSet
+from tag2box.maps.object_maps import Maps
+from tag2box.pipeline import VERSIONS, Config, find_all_features, find_all_windows, find_maps, stage_keys
+from tag2box.run_folder import RunFolder, fit_run, mined_windows
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store, stage_key
-from tag2box.shards import features_of, join_windows, windows_of
-from tag2box.windows import Windows
+from tag2box.training.initial import InitialConfig
+from tag2box.training.refinement import RefineConfig
+from tag2box.windows.search import Windows
 
 __all__ = ["CLASSES", "PAPER", "ROWS", "SIX", "run_voc_table"]
 
@@ -146,13 +145,8 @@ def _described(
             "features": stage_key("features", VERSIONS["features"], ours, keys["windows"]),
             "maps": keys["maps"],
         }
-        search = partial(windows_of, images, config.windows, workers=run.workers)
-        windows = run.in_shards("windows", len(images), search, join_windows)
-        extract = partial(features_of, images, windows, projection, config.features, workers=run.workers)
-        width, dtype = projection.A.shape[1], config.features.dtype
-        features = run.in_rows(
-            "features", windows.offsets, width, dtype, extract, lambda X: Features(X, windows.offsets)
-        )
+        windows = find_all_windows(images, config, run)
+        features = find_all_features(images, windows, projection, config, run)
         maps = find_maps(images, windows, config, run) if config.refine.objectness else None
     return windows, features, maps
 

@@ -1,21 +1,33 @@
 """A record as plain data and arrays, and back: what the store writes as JSON and `.npy`, with no pickle.
 
 Records are our own frozen dataclasses of arrays, numbers, text, and tuples, dictionaries and records of such.
+A class that may be stored is decorated with `@stored`. Files hold its bare name, not its module, so that code
+can move without breaking run folders that exist.
 """
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
-from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import Tag2BoxError
 
-__all__ = ["pack", "unpack"]
+__all__ = ["pack", "stored", "unpack"]
 
 Array = NDArray[Any]
+Record = TypeVar("Record", bound=type)
+
+# Every class that a file may name, by its bare name.
+_RECORDS: dict[str, type] = {}
+
+
+def stored(record: Record) -> Record:
+    """Register a dataclass, so that `pack` and `unpack` take it."""
+    if _RECORDS.setdefault(record.__name__, record).__module__ != record.__module__:
+        raise TypeError(f"two stored records are called {record.__name__}")
+    return record
 
 
 def pack(value: Any) -> tuple[Any, dict[str, Array]]:
@@ -35,9 +47,9 @@ def _pack(value: Any, place: str, arrays: dict[str, Array]) -> Any:
             name += "_"
         arrays[name] = value
         return {"array": name}
-    if is_dataclass(value):
+    if _RECORDS.get(type(value).__name__) is type(value) and is_dataclass(value):
         parts = {f.name: _pack(getattr(value, f.name), _at(place, f.name), arrays) for f in fields(value)}
-        return {"record": f"{type(value).__module__}:{type(value).__qualname__}", "fields": parts}
+        return {"record": type(value).__name__, "fields": parts}
     if isinstance(value, tuple | list):
         return {"tuple": [_pack(item, _at(place, str(i)), arrays) for i, item in enumerate(value)]}
     if isinstance(value, Mapping):
@@ -65,10 +77,12 @@ def unpack(data: Any, arrays: Mapping[str, Array]) -> Any:
     return record(**{name: unpack(item, arrays) for name, item in data["fields"].items()})
 
 
-def _record(name: str) -> Any:
-    """The dataclass of that name: only ours are ever made, whatever a stranger's file says."""
-    module, _, kind = name.partition(":")
-    found = getattr(import_module(module), kind, None) if module.split(".")[0] == "tag2box" else None
-    if not (isinstance(found, type) and is_dataclass(found)):
+def _record(name: str) -> type:
+    """The registered class of that name: only ours are ever made, whatever a stranger's file says.
+
+    Older versions wrote "tag2box.module:Name".
+    """
+    module, _, bare = name.rpartition(":")
+    if bare not in _RECORDS or module.partition(".")[0] not in ("", "tag2box"):
         raise Tag2BoxError(f"the stored result names an unknown record {name!r}: was it made by tag2box?")
-    return found
+    return _RECORDS[bare]

@@ -1,0 +1,64 @@
+"""The command `tag2box`. Each command is thin: it reads arguments, calls the library, shows the answer."""
+
+import faulthandler
+import sys
+from typing import Annotated
+
+import typer
+
+import tag2box
+from tag2box.cli.detect import detect
+from tag2box.cli.evaluate import evaluate
+from tag2box.cli.folders import clean, demo, export, report
+from tag2box.cli.reproduce import reproduce
+from tag2box.cli.run import run
+from tag2box.errors import InputError, Tag2BoxError
+from tag2box.runtime.processes import ends_on_sigterm
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="tag2box",
+    help="Image tags in, boxes and an object detector out: nobody draws a box.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+for command in (demo, run, detect, evaluate, report, export, clean):
+    app.command()(command)
+app.add_typer(reproduce, name="reproduce")
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tag2box {tag2box.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    debug: Annotated[  # main reads it, wherever it stands
+        bool, typer.Option("--debug", help="Show the traceback of an error.")
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> None:
+    """Run the command line: exit 0 done, 1 failed, 2 wrong usage; one line for an error."""
+    debug = "--debug" in sys.argv
+    arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    if sys.__stderr__ is not None and not faulthandler.is_enabled():
+        faulthandler.enable(sys.__stderr__)  # where a library crashes, say where
+    try:
+        with ends_on_sigterm():
+            app(arguments)
+    except Tag2BoxError as error:
+        if debug:
+            raise
+        typer.echo(f"tag2box: {error}", err=True)
+        sys.exit(2 if isinstance(error, InputError) else 1)

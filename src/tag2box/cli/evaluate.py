@@ -1,0 +1,87 @@
+"""`tag2box evaluate`: how good the boxes are, where true ones are known."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tag2box.cli.options import AsJson, Split, say
+from tag2box.errors import InputError
+
+if TYPE_CHECKING:
+    from tag2box.detection.detections import Detections
+    from tag2box.images import ImageSet
+    from tag2box.run_folder import RunFolder
+
+__all__ = ["evaluate"]
+
+
+def evaluate(
+    what: Annotated[Path, typer.Argument(metavar="RUN|DETECTIONS", help="A run folder, or boxes in a file.")],
+    truth: Annotated[Path, typer.Option(help="The data set with the true boxes.")],
+    split: Split = None,
+    metric: Annotated[str, typer.Option(help="voc07, voc10 or coco.")] = "voc07",
+    as_json: AsJson = False,
+) -> None:
+    """Compare boxes with the true ones: average precision per class, and its mean.
+
+    For a run, the boxes are those that `detect` found in the images of the truth. Where the truth covers the
+    images that the run learned from, CorLoc is given too: the share of them whose best box is right.
+
+    Example: tag2box evaluate runs/VOC2007 --truth VOC2007 --split test
+    """
+    import tag2box as t2b
+
+    images = t2b.read_images(truth, split=split)
+    if images.truth is None:
+        raise InputError(f"{truth} has no true boxes to compare with: give a data set with annotations")
+    answer: dict[str, Any] = {"metric": metric, "truth": str(truth), "split": split}
+    text = []
+    if (what / "config.toml").is_file():
+        from tag2box.run_folder import RunFolder
+
+        run = RunFolder(what)
+        images = images.only([name for name in images.classes if name in run.images.classes])
+        found, mined = _newest(run, images), _mined(run, images)
+        if found is None and mined is None:
+            raise InputError(
+                f"{what} has no boxes in these images: `tag2box detect {truth} --run {what}"
+                f"{f' --split {split}' if split else ''}` finds them"
+            )
+        run.set_truth(truth, split, metric)
+        if mined is not None:
+            share = t2b.corloc(mined, images)
+            answer["corloc"] = share.to_dict()
+            text.append(str(share))
+    else:
+        found = t2b.read_detections(what, images)
+    if found is not None:
+        scores = t2b.evaluate(found, images, metric)
+        seen = len(found.ids or images.ids)
+        answer |= {"images": len(images), "images_detected": seen, "scores": scores.to_dict()}
+        text.append(str(scores))
+        if seen < len(images):
+            text.append(
+                f"The detections cover {seen} of {len(images)} images: objects in the others count as missed."
+            )
+    say(as_json, answer, "\n\n".join(text))
+
+
+def _newest(run: "RunFolder", images: "ImageSet") -> "Detections | None":
+    """What the run found in these images: in most of them; of equally many, what it found last."""
+    known = set(images.ids)
+    fit = [(len(seen), key) for key, seen in run.detected() if set(seen.ids) <= known]
+    if not fit:
+        return None
+    most = max(n for n, _ in fit)
+    found: Detections = run.store.load("detections", next(key for n, key in reversed(fit) if n == most))
+    return found
+
+
+def _mined(run: "RunFolder", images: "ImageSet") -> "Detections | None":
+    """The boxes that the run found in its own training images, where the truth knows all of them."""
+    if not set(run.images.ids) <= set(images.ids) or not run.has("refine"):
+        return None
+    from tag2box.run_folder import mined_windows
+
+    return mined_windows(run)

@@ -1,0 +1,82 @@
+"""`tag2box report`, `export` and `clean` use a run folder; `tag2box demo` makes one."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tag2box.cli.options import AsJson, Workers, say, shown
+
+__all__ = ["clean", "demo", "export", "report"]
+
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
+
+
+def report(run: RunArgument, as_json: AsJson = False) -> None:
+    """Write one HTML page that shows what went in, what was found, and what it cost.
+
+    Example: tag2box report runs/photos
+    """
+    from tag2box.runtime.store import existing
+
+    folder = existing(run).folder
+    from tag2box.report import write_report
+
+    page = write_report(folder)
+    say(as_json, {"report": str(page)}, f"Written: {page}")
+
+
+def export(
+    run: RunArgument,
+    format_: Annotated[str, typer.Option("--format", help="coco-instances, voc, yolo, labelstudio, ...")],
+    out: Annotated[Path | None, typer.Option(help="Where to write; in the run folder by default.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the boxes found in the training images, as annotations for another tool.
+
+    Example: tag2box export runs/photos --format yolo --out labels
+    """
+    from tag2box.cli.detect import suffix_of
+    from tag2box.detection.writing import write_detections
+    from tag2box.run_folder import RunFolder, mined_windows
+
+    folder = RunFolder(run)
+    target = out or folder.folder / f"boxes{suffix_of(format_)}"
+    found = mined_windows(folder)
+    written = write_detections(found, folder.images, target, format_)
+    answer = {"boxes": len(found), "format": format_, "written": [str(path) for path in written]}
+    say(as_json, answer, f"{len(found)} boxes in {len(folder.images)} images. Written: {target}")
+
+
+def clean(
+    run: RunArgument,
+    older: Annotated[bool, typer.Option("--older", help="Remove what the last settings do not use.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Remove results that the last settings of a run do not use. Without --older, only name them.
+
+    Example: tag2box clean runs/photos --older
+    """
+    from tag2box.run_folder import RunFolder
+
+    paths = [str(path) for path in RunFolder(run).clean(remove=older)]
+    text = "\n".join(paths) or "Nothing to remove."
+    if paths:
+        text += "\nRemoved." if older else "\nTo remove them: add --older"
+    say(as_json, {"removed" if older else "unused": paths}, text)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where scenes, run and report go.")] = Path("runs/demo"),
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make scenes out of photographs, learn from their tags, detect, evaluate, and write the report.
+
+    Example: tag2box demo
+    """
+    from tag2box.demo.demo import run_demo
+
+    with shown() as progress:
+        answer = run_demo(out, workers=workers, progress=progress)
+    say(as_json, answer.to_dict(), str(answer))

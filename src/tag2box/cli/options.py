@@ -1,0 +1,57 @@
+"""What several commands have in common: their options, and how they speak."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tag2box.errors import InputError
+
+if TYPE_CHECKING:
+    from tag2box.data.look import Look
+    from tag2box.images import ImageSet
+    from tag2box.runtime.progress import Progress
+
+__all__ = ["AsJson", "OnError", "Run", "Split", "Workers", "check_on_error", "first_look", "say", "shown"]
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one per core by default.")]
+OnError = Annotated[str, typer.Option(help="What to do about bad photos: skip or fail.")]
+Split = Annotated[str | None, typer.Option(help="A part of the data, such as trainval or test.")]
+Run = Annotated[Path, typer.Option("--run", help="The folder of a finished run.")]
+
+
+def check_on_error(value: str) -> None:
+    """Refuse anything but skip and fail, before any work."""
+    if value not in {"skip", "fail"}:
+        raise InputError(f"--on-error must be skip or fail, but it is {value!r}")
+
+
+def first_look(
+    images: "ImageSet", on_error: str, workers: int | None, progress: "Progress", as_json: bool
+) -> tuple["ImageSet", "Look"]:
+    """The photos that can be used, after everybody has seen what is there and what is odd."""
+    from tag2box.data.look import look, usable
+
+    seen = look(images, workers=workers, progress=progress)
+    if not as_json:
+        plain = [f"{len(images)} images", *seen.odd()]
+        typer.echo(str(seen) if images.classes else "\n".join(plain))
+    return usable(images, seen, on_error=on_error), seen
+
+
+@contextmanager
+def shown() -> Iterator["Progress"]:
+    """Progress on standard error."""
+    from tag2box.runtime.progress import progress_bars
+
+    with progress_bars() as progress:
+        yield progress
+
+
+def say(as_json: bool, answer: dict[str, Any], text: str) -> None:
+    """The answer, for a machine or for people."""
+    typer.echo(json.dumps(answer, ensure_ascii=False, indent=2) if as_json else text)

@@ -1,0 +1,139 @@
+"""`tag2box reproduce`: the paper's tables, ours beside theirs."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tag2box.cli.options import AsJson, Workers
+from tag2box.errors import InputError
+
+__all__ = ["reproduce"]
+
+reproduce = typer.Typer(no_args_is_help=True, help="The paper's tables, ours beside theirs.")
+
+
+@reproduce.callback()
+def _group() -> None:
+    pass
+
+
+@reproduce.command("table1")
+def table1(
+    data: Annotated[Path, typer.Option(help="Folder with the 12 sets as NAME.npz.")],
+    sets: Annotated[list[str] | None, typer.Option(help="Only these sets, for example musk1,fox.")] = None,
+    more: Annotated[list[str] | None, typer.Argument(hidden=True, help="More sets, after --sets.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds 0 to N-1 of the ten folds.")] = 1,
+    out: Annotated[Path, typer.Option(help="Where results go, and are found again.")] = Path("runs/table1"),
+    honest: Annotated[bool, typer.Option(help="Also choose settings inside each training part.")] = True,
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Latent SVMs on the 12 multiple-instance sets, beside the paper's figures.
+
+    Four columns, by the paper's protocol and an honest one. Writes table1.md and table1.json to OUT; a run
+    that was stopped goes on where it stopped.
+
+    Example: tag2box reproduce table1 --data mil --sets musk1,fox --seeds 2
+    """
+    from rich.console import Console
+
+    from tag2box.reproduce import show
+    from tag2box.reproduce.mil_sets import SETS
+    from tag2box.reproduce.table1 import run_table1
+    from tag2box.runtime.files import write_whole
+    from tag2box.runtime.progress import progress_bars
+
+    names = [name for item in [*(sets or []), *(more or [])] for name in item.split(",")] or list(SETS)
+    if unknown := [name for name in names if name not in SETS]:
+        raise InputError(f"no set {unknown[0]!r}: the sets are {', '.join(SETS)}")
+    with progress_bars() as progress:
+        cells = run_table1(data, names, range(seeds), out, honest=honest, workers=workers, progress=progress)
+    table = show.as_dict(cells, honest)
+    write_whole(out / "table1.json", json.dumps(table, indent=2) + "\n")
+    write_whole(out / "table1.md", show.as_markdown(table))
+    if as_json:
+        typer.echo(json.dumps(table, indent=2))
+    else:
+        Console().print(show.as_rich(table))
+        typer.echo(f"Written: {out / 'table1.md'}, {out / 'table1.json'}")
+
+
+Data = Annotated[Path, typer.Option(help="VOC 2007 in the devkit's layout, with its Annotations.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0 to N-1 of the first negatives.")]
+Out = Annotated[Path, typer.Option(help="Where results go, and are found again.")]
+Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings instead of ours.")]
+
+
+@reproduce.command("table2")
+def table2(
+    data: Data,
+    seeds: Seeds = 1,
+    paper: Paper = False,
+    out: Out = Path("runs/table2"),
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Detection on six classes of VOC 2007, from tags: four ways, beside the paper's figures.
+
+    Writes table2.md, table2.json and a report of the last row to OUT; a run that was stopped goes on where it
+    stopped.
+
+    Example: tag2box reproduce table2 --data VOC2007 --seeds 3
+    """
+    from tag2box.reproduce.voc_tables import SIX
+
+    _voc_table("table2", data, SIX, out, seeds=seeds, paper=paper, workers=workers, as_json=as_json)
+
+
+@reproduce.command("table3")
+def table3(
+    data: Data,
+    seeds: Seeds = 1,
+    paper: Paper = False,
+    out: Out = Path("runs/table3"),
+    workers: Workers = None,
+    as_json: AsJson = False,
+) -> None:
+    """Detection on all 20 classes of VOC 2007, from tags, beside the paper's figures.
+
+    Writes table3.md, table3.json and a report of the last row to OUT; a run that was stopped goes on where it
+    stopped.
+
+    Example: tag2box reproduce table3 --data VOC2007
+    """
+    from tag2box.reproduce.voc_tables import CLASSES
+
+    _voc_table("table3", data, CLASSES, out, seeds=seeds, paper=paper, workers=workers, as_json=as_json)
+
+
+def _voc_table(
+    name: str,
+    data: Path,
+    classes: tuple[str, ...],
+    out: Path,
+    *,
+    seeds: int,
+    paper: bool,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    from tag2box.data.reading import read_images
+    from tag2box.report.collecting import write_report
+    from tag2box.reproduce.show_voc import as_dict, as_markdown
+    from tag2box.reproduce.voc_tables import run_voc_table
+    from tag2box.runtime.files import write_whole
+    from tag2box.runtime.progress import progress_bars
+
+    with progress_bars() as progress:
+        cells = run_voc_table(
+            data, classes, out, seeds=seeds, paper=paper, workers=workers, progress=progress
+        )
+    table = as_dict(cells, classes, paper=paper)
+    write_whole(out / f"{name}.json", json.dumps(table, indent=2) + "\n")
+    write_whole(out / f"{name}.md", as_markdown(table))
+    page = write_report(out / "train", truths=[read_images(data, split="trainval")])
+    typer.echo(json.dumps(table, indent=2) if as_json else as_markdown(table))
+    if not as_json:
+        typer.echo(f"Written: {out / f'{name}.md'}, {out / f'{name}.json'}, {page}")

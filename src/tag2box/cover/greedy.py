@@ -1,0 +1,249 @@
+"""The cover of Song et al. 2014: few windows whose neighbours reach nearly every positive image.
+
+The graph G = (V, U, E) joins each window v of a positive image to those of its k nearest images' windows
+that lie in positive images. U is partitioned into the images' boxes B_I, Γ(S) are the neighbours of S, and
+
+    cov_I(S) = g(min{t, |Γ(S) ∩ B_I|}),    F(S) = Σ_I cov_I(S),    min |S|  s.t.  F(S) ≥ α F(V)
+
+with g nondecreasing and concave. F is monotone and submodular, so greedy is within
+1 + log(k g(1) / (g(t) - g(t-1))) of the optimum (their Lemma 2).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tag2box.cover.kernels import count_edges, covered_by, fill_edges, greedy, in_order, transpose
+from tag2box.errors import InputError
+from tag2box.neighbors.search import Neighbors
+from tag2box.runtime.packing import stored
+
+__all__ = ["Cover", "CoverGraph", "as_mask", "cover_graph", "coverage", "greedy_cover"]
+
+Concave = Callable[[NDArray[np.float64]], ArrayLike]
+G: dict[str, Concave] = {"identity": np.asarray, "sqrt": np.sqrt, "log1p": np.log1p}
+
+
+@dataclass(frozen=True)
+class CoverGraph:
+    """V, U and the edges, from both sides: `box[indptr[v]:indptr[v + 1]]` are v's boxes, nearest first, and
+    `user[start[u]:start[u + 1]]` the windows of box u.
+
+    V: (n_V,) and U: (n_U,) rows of X; image: (n_U,) the image of each box, ascending; total: (n_V,) the sum
+    of v's edge distances; k: how many images were looked at; n_positive: how many of all are positive.
+    Memory: 8 bytes an edge.
+    """
+
+    indptr: NDArray[np.int64]
+    box: NDArray[np.int32]
+    start: NDArray[np.int64]
+    user: NDArray[np.int32]
+    V: NDArray[np.int64]
+    U: NDArray[np.int64]
+    image: NDArray[np.int32]
+    total: NDArray[np.float64]
+    k: int
+    n_positive: int
+
+    @property
+    def degree(self) -> NDArray[np.int64]:
+        """Positive images among each window's k nearest, (n_V,)."""
+        return np.diff(self.indptr)
+
+    def parts(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Where each image's boxes start in U, (n_parts + 1,), and each box's part, (n_U,)."""
+        first = np.flatnonzero(np.diff(self.image, prepend=-1))
+        sizes = np.diff(first, append=len(self.image))
+        part = np.repeat(np.arange(len(first), dtype=np.int32), sizes)
+        return np.append(first, len(self.image)).astype(np.int64), part
+
+
+@stored
+@dataclass(frozen=True)
+class Cover:
+    """What was selected, what each pick gained, and the windows it covers, in order of selection.
+
+    selected: rows of X; gains: (n_selected,); covered: rows of X, distinct; image: the image of each covered
+    window; by: which pick covered it first. F_S, F_V: the value reached and the value of all of V.
+    at_least: no selection that reaches the same goal is smaller than this (0 where nothing was to be done).
+    message: empty, or why the cover is not what was asked for.
+    """
+
+    selected: NDArray[np.int64]
+    gains: NDArray[np.float64]
+    covered: NDArray[np.int64]
+    image: NDArray[np.int32]
+    by: NDArray[np.int64]
+    F_S: float
+    F_V: float
+    at_least: int
+    message: str = ""
+
+    @property
+    def bound(self) -> float:
+        """At most this many times the size of the smallest selection that reaches the same goal."""
+        return len(self.selected) / self.at_least if self.at_least else 1.0
+
+    def first(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """The first covered window of each covered image: (images ascending, rows of X)."""
+        images, at = np.unique(self.image, return_index=True)
+        return images, self.covered[at]
+
+
+def as_mask(images: ArrayLike, n_images: int, name: str) -> NDArray[np.bool_]:
+    """A bool mask over the images, from such a mask or from indices of images."""
+    given = np.asarray(images)
+    if given.dtype == np.bool_:
+        if given.ndim != 1 or len(given) < n_images:
+            raise InputError(
+                f"{name} as a mask needs one entry per image: {given.shape} for {n_images} images"
+            )
+        return given
+    if given.size and (not np.issubdtype(given.dtype, np.integer) or given.min() < 0):
+        raise InputError(f"{name} must be a bool mask over the images, or indices of images")
+    mask = np.zeros(max(n_images, int(given.max(initial=-1)) + 1), np.bool_)
+    mask[given.astype(np.intp)] = True
+    return mask
+
+
+def cover_graph(
+    neighbors: Neighbors, positive: ArrayLike, k: int, seeds: NDArray[np.bool_] | None = None
+) -> CoverGraph:
+    """The graph of one class: the windows of its positive images, and their boxes among the `k` nearest.
+
+    `positive` is a bool mask over the images, or their indices. Queries of other images are left out, so one
+    table serves every class, and every `k` up to its own. `seeds`: a mask over the rows of X, the windows
+    that may be selected (any may be covered). Two passes over the table.
+    """
+    if not 1 <= k <= neighbors.image.shape[1]:
+        raise InputError(f"k must lie between 1 and the table's {neighbors.image.shape[1]}, but it is {k}")
+    mask = as_mask(positive, int(neighbors.image.max(initial=-1)) + 1, "positive")
+    rows = np.arange(len(neighbors.image))
+    if neighbors.own is not None:
+        rows = rows[mask[neighbors.own]]
+    queries = np.arange(len(neighbors.image)) if neighbors.queries is None else neighbors.queries
+    if seeds is not None:
+        rows = rows[np.asarray(seeds, dtype=np.bool_)[queries[rows]]]
+    n_boxes = int(neighbors.window.max(initial=-1)) + 1
+    indptr, home, fault = count_edges(neighbors.image, neighbors.window, rows, k, mask, n_boxes)
+    if fault >= 0:
+        raise InputError(
+            f"neighbours of query {fault}: an image is listed twice, or a window under two images; "
+            "windows are rows of X, one per image"
+        )
+    seen = np.flatnonzero(home >= 0)
+    U = seen[np.argsort(home[seen], kind="stable")]
+    number = np.full(n_boxes, -1, np.int32)
+    number[U] = np.arange(len(U), dtype=np.int32)
+    box = np.empty(int(indptr[-1]), np.int32)
+    total = np.zeros(len(rows))
+    fill_edges(
+        neighbors.image, neighbors.window, neighbors.distance, rows, k, mask, number, indptr, box, total
+    )
+    V = queries[rows].astype(np.int64)
+    edges = indptr, box, *transpose(indptr, box, len(U))
+    return CoverGraph(*edges, V, U, home[U], total, k, int(mask.sum()))
+
+
+def greedy_cover(
+    graph: CoverGraph,
+    t: int | None = 1,
+    g: str | Concave = "identity",
+    alpha: float = 0.95,
+    method: str = "marginal",
+) -> Cover:
+    """Select windows until F(S) ≥ alpha F(V), or until nothing more can be gained.
+
+    `t`: boxes that count in an image, `None` for all of them. `g`: identity, sqrt, log1p, or any concave
+    nondecreasing function of an array with g(0) = 0. `method`: "marginal" is the paper's greedy; "score" is
+    the authors' release, which takes windows by their share of positives among the k and leaves out images
+    that are full; unlike it, this one stops where windows run out. Ties: smaller total distance, then smaller
+    index.
+
+    Gains are counted in units of 2^-30 of the first step of g, so that equal sums are equal. Memory: about
+    30 bytes a window beside the graph.
+    """
+    if not 0 < alpha <= 1:
+        raise InputError(f"alpha must lie above 0 and up to 1, but it is {alpha}")
+    if method not in {"marginal", "score"}:
+        raise InputError(f"no method {method!r} here: marginal or score")
+    part, part_of = graph.parts()
+    steps, unit = _steps(t, g, int(np.diff(part).max(initial=1)))
+    value = np.concatenate([[0], np.cumsum(steps)])
+    F_V = int(value[np.minimum(np.diff(part), len(steps))].sum())
+    target = alpha * F_V * (1 - 1e-12)
+    if method == "marginal":
+        gain = graph.degree.astype(np.int32 if unit == 1 else np.int64) * steps[0]
+        sides = graph.indptr, graph.box, graph.start, graph.user
+        selected, gains = greedy(*sides, part, part_of, graph.total, steps, gain, target)
+        room = len(graph.U)
+    else:
+        order = np.lexsort((graph.total, -graph.degree))
+        selected, gains = in_order(graph.indptr, graph.box, part_of, order, steps, target)
+        room = len(steps)
+    covered, by = covered_by(selected, graph.indptr, graph.box, part_of, room)
+    return Cover(
+        selected=graph.V[selected],
+        gains=gains * np.float64(unit),
+        covered=graph.U[covered],
+        image=graph.image[covered],
+        by=by,
+        F_S=float(gains.sum() * unit),
+        F_V=F_V * unit,
+        at_least=_at_least(gains if method == "marginal" else gains[:1], target),
+        message=_message(graph),
+    )
+
+
+def _at_least(gains: NDArray[np.int64], target: float) -> int:
+    """How many windows any selection needs: F(S_i ∪ S*) ≥ target, and none gains more than greedy's pick."""
+    reached = np.cumsum(gains) - gains
+    return int(np.ceil(((target - reached) / gains).max(initial=0) - 1e-9))
+
+
+def _message(graph: CoverGraph) -> str:
+    if len(graph.box) == 0:
+        return (
+            f"nothing to cover: none of the {len(graph.V)} windows has one of the {graph.n_positive} "
+            f"positive images among its {graph.k} nearest"
+        )
+    missed = graph.n_positive - len(np.unique(graph.image))
+    return f"{missed} of {graph.n_positive} positive images are near to no window" if missed else ""
+
+
+def coverage(
+    graph: CoverGraph, windows: ArrayLike, t: int | None = 1, g: str | Concave = "identity"
+) -> float:
+    """F(S) of any windows of V (rows of X), computed from its definition."""
+    at = np.flatnonzero(np.isin(graph.V, np.asarray(windows)))
+    edges = [graph.box[graph.indptr[v] : graph.indptr[v + 1]] for v in at]
+    boxes = np.unique(np.concatenate(edges)) if edges else np.empty(0, np.intp)
+    part, part_of = graph.parts()
+    steps, unit = _steps(t, g, int(np.diff(part).max(initial=1)))
+    value = np.concatenate([[0], np.cumsum(steps)])
+    count = np.minimum(np.bincount(part_of[boxes], minlength=len(part) - 1), len(steps))
+    return float(value[count].sum() * unit)
+
+
+def _steps(t: int | None, g: str | Concave, most: int) -> tuple[NDArray[np.int64], float]:
+    """Whole numbers g(c + 1) - g(c) for c < min(t, most), and the unit they are counted in."""
+    if t is not None and t < 1:
+        raise InputError(f"t must be at least 1, or None for no limit, but it is {t}")
+    if isinstance(g, str) and g not in G:
+        raise InputError(f"no g named {g!r} here: {', '.join(G)}, or any concave function")
+    t = most if t is None else min(t, most)
+    if g == "identity":
+        return np.ones(t, np.int64), 1.0
+    function = G[g] if isinstance(g, str) else g
+    value = np.asarray(function(np.arange(t + 1, dtype=np.float64)), dtype=np.float64)
+    if value.shape != (t + 1,) or not np.isfinite(value).all() or value[0] != 0 or value[1] <= 0:
+        raise InputError("g must map an array of counts to finite numbers, with g(0) = 0 and g(1) > 0")
+    step = np.diff(value)
+    slack = 1e-12 * step[0]
+    if (step < -slack).any() or (np.diff(step) > slack).any():
+        raise InputError("g must be nondecreasing and concave, or greedy promises nothing")
+    unit = 2.0 ** (np.floor(np.log2(step[0])) - 30)
+    whole = np.maximum(np.rint(step / unit), 0).astype(np.int64)
+    return np.minimum.accumulate(whole), unit

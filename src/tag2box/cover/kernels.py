@@ -1,0 +1,249 @@
+"""The loops of `cover.py`. Gains are whole numbers here, so that sums are exact and ties are ties."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.runtime.compiled import kernel
+
+__all__ = ["count_edges", "covered_by", "fill_edges", "greedy", "in_order", "transpose"]
+
+Ints = NDArray[np.signedinteger[Any]]
+Floats = NDArray[np.floating[Any]]
+BLOCK = 1024  # windows whose largest gain is remembered together
+
+
+@kernel
+def count_edges(
+    image: Ints, window: Ints, rows: Ints, k: int, positive: NDArray[np.bool_], n_boxes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32], int]:
+    """Where the edges of each row start, the image of each box (-1: no edge), and a row at fault or -1.
+
+    At fault is a row that lists an image twice, or a box in another image than a row before it did.
+    """
+    indptr = np.zeros(len(rows) + 1, np.int64)
+    home = np.full(n_boxes, -1, np.int32)
+    stamp = np.full(len(positive), -1, np.int64)
+    for v in range(len(rows)):
+        n = 0
+        for j in range(k):
+            i = image[rows[v], j]
+            u = window[rows[v], j]
+            if stamp[i] == v or (positive[i] and home[u] >= 0 and home[u] != i):
+                return indptr, home, rows[v]
+            stamp[i] = v
+            if positive[i]:
+                home[u] = i
+                n += 1
+        indptr[v + 1] = indptr[v] + n
+    return indptr, home, -1
+
+
+@kernel
+def fill_edges(
+    image: Ints,
+    window: Ints,
+    distance: Floats,
+    rows: Ints,
+    k: int,
+    positive: NDArray[np.bool_],
+    number: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    box: NDArray[np.int32],
+    total: NDArray[np.float64],
+) -> None:
+    """Write the edges, and the total distance of each row's edges."""
+    for v in range(len(rows)):
+        e = indptr[v]
+        for j in range(k):
+            i = image[rows[v], j]
+            if positive[i]:
+                box[e] = number[window[rows[v], j]]
+                total[v] += distance[rows[v], j]
+                e += 1
+
+
+@kernel
+def transpose(
+    indptr: NDArray[np.int64], box: NDArray[np.int32], n_boxes: int
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """The same edges from the side of the boxes: `user[start[u]:start[u + 1]]` are the windows of box u."""
+    start = np.zeros(n_boxes + 1, np.int64)
+    for u in box:
+        start[u + 1] += 1
+    for u in range(n_boxes):
+        start[u + 1] += start[u]
+    user = np.empty(len(box), np.int32)
+    fill = start[:-1].copy()
+    for v in range(len(indptr) - 1):
+        for e in range(indptr[v], indptr[v + 1]):
+            user[fill[box[e]]] = v
+            fill[box[e]] += 1
+    return start, user
+
+
+@kernel
+def _lower(user: NDArray[np.int32], first: int, last: int, by: int, gain: Ints) -> None:
+    for e in range(first, last):
+        gain[user[e]] -= by
+
+
+@kernel
+def _take(
+    v: int,
+    indptr: NDArray[np.int64],
+    box: NDArray[np.int32],
+    start: NDArray[np.int64],
+    user: NDArray[np.int32],
+    part: NDArray[np.int64],
+    part_of: NDArray[np.int32],
+    steps: NDArray[np.int64],
+    count: NDArray[np.int32],
+    taken: NDArray[np.bool_],
+    gain: Ints,
+) -> None:
+    """Add v's boxes to Γ(S), and lower the gain of every window that loses by it.
+
+    A taken box is worth nothing any more; the others of its image fall to the next step of g.
+    """
+    for e in range(indptr[v], indptr[v + 1]):
+        u = box[e]
+        i = part_of[u]
+        if taken[u]:
+            continue
+        taken[u] = True
+        if count[i] == len(steps):
+            continue
+        before = steps[count[i]]
+        count[i] += 1
+        fall = before - (steps[count[i]] if count[i] < len(steps) else 0)
+        _lower(user, start[u], start[u + 1], before, gain)
+        if fall > 0:
+            for other in range(part[i], part[i + 1]):
+                if not taken[other]:
+                    _lower(user, start[other], start[other + 1], fall, gain)
+
+
+@kernel
+def _best_of_block(gain: Ints, total: NDArray[np.float64], block: int) -> int:
+    first = block * BLOCK
+    best = first
+    for v in range(first + 1, min(first + BLOCK, len(gain))):
+        if gain[v] > gain[best] or (gain[v] == gain[best] and total[v] < total[best]):
+            best = v
+    return best
+
+
+@kernel
+def _best(gain: Ints, total: NDArray[np.float64], most: Ints) -> int:
+    """The window that gains most; ties: smaller total, then smaller index. `most` bounds blocks."""
+    best = _best_of_block(gain, total, int(most.argmax()))
+    for block in range(len(most)):
+        if most[block] >= gain[best]:
+            v = _best_of_block(gain, total, block)
+            most[block] = gain[v]
+            better = gain[v] > gain[best] or (gain[v] == gain[best] and total[v] < total[best])
+            if better or (gain[v] == gain[best] and total[v] == total[best] and v < best):
+                best = v
+    return best
+
+
+@kernel
+def greedy(
+    indptr: NDArray[np.int64],
+    box: NDArray[np.int32],
+    start: NDArray[np.int64],
+    user: NDArray[np.int32],
+    part: NDArray[np.int64],
+    part_of: NDArray[np.int32],
+    total: NDArray[np.float64],
+    steps: NDArray[np.int64],
+    gain: Ints,
+    target: float,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Greedy by marginal gain: (selected, gains). `gain` is what each window gains on its own.
+
+    Gains are kept up to date from the side of the boxes. They only fall (F is submodular), so an old
+    maximum of a block of windows is an upper bound, and most blocks need no look. At t = 1 and with g the
+    identity each edge is touched at most once in all.
+    """
+    n = len(gain)
+    most = np.full((n + BLOCK - 1) // BLOCK, gain.max() if n else 0, gain.dtype)
+    count = np.zeros(len(part) - 1, np.int32)
+    taken = np.zeros(len(part_of), np.bool_)
+    selected = np.empty(n, np.int64)
+    gains = np.empty(n, np.int64)
+    size = 0
+    reached = np.int64(0)
+    while n > 0 and reached < target:
+        v = _best(gain, total, most)
+        if gain[v] == 0:
+            break
+        selected[size] = v
+        gains[size] = gain[v]
+        reached += gain[v]
+        size += 1
+        _take(v, indptr, box, start, user, part, part_of, steps, count, taken, gain)
+    return selected[:size].copy(), gains[:size].copy()
+
+
+@kernel
+def in_order(
+    indptr: NDArray[np.int64],
+    box: NDArray[np.int32],
+    part_of: NDArray[np.int32],
+    order: Ints,
+    steps: NDArray[np.int64],
+    target: float,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """In the given order every window that still gains: (selected, gains). Full images are out."""
+    count = np.zeros(part_of.max() + 1 if len(part_of) else 0, np.int32)
+    taken = np.zeros(len(part_of), np.bool_)
+    selected = np.empty(len(order), np.int64)
+    gains = np.empty(len(order), np.int64)
+    size = 0
+    reached = np.int64(0)
+    for v in order:
+        if reached >= target:
+            break
+        gain = np.int64(0)
+        for e in range(indptr[v], indptr[v + 1]):
+            u = box[e]
+            i = part_of[u]
+            if not taken[u] and count[i] < len(steps):
+                taken[u] = True
+                gain += steps[count[i]]
+                count[i] += 1
+        if gain > 0:
+            selected[size] = v
+            gains[size] = gain
+            reached += gain
+            size += 1
+    return selected[:size].copy(), gains[:size].copy()
+
+
+@kernel
+def covered_by(
+    selected: NDArray[np.int64],
+    indptr: NDArray[np.int64],
+    box: NDArray[np.int32],
+    part_of: NDArray[np.int32],
+    room: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct boxes of the selection, in its order, at most `room` of an image: (boxes, which pick)."""
+    count = np.zeros(part_of.max() + 1 if len(part_of) else 0, np.int64)
+    taken = np.zeros(len(part_of), np.bool_)
+    covered = np.empty(len(part_of), np.int64)
+    by = np.empty(len(part_of), np.int64)
+    n = 0
+    for pick in range(len(selected)):
+        for e in range(indptr[selected[pick]], indptr[selected[pick] + 1]):
+            u = box[e]
+            if not taken[u] and count[part_of[u]] < room:
+                taken[u] = True
+                count[part_of[u]] += 1
+                covered[n] = u
+                by[n] = pick
+                n += 1
+    return covered[:n].copy(), by[:n].copy()

@@ -1,0 +1,66 @@
+"""A sub-folder per class: `cat/a.jpg`, `dog/b.jpg`, and `_none/c.jpg` for images without any class."""
+
+from pathlib import Path
+
+from tag2box.data.formats.building import choose_split, tag_matrix
+from tag2box.data.formats.files import first_few, list_images, same_content, unique_ids
+from tag2box.errors import InputError
+from tag2box.images import ImageSet
+
+__all__ = ["read"]
+
+# Names of sub-folders that are no class, in any case.
+NO_CLASS = frozenset({"_none", "background", "negative"})
+SPLITS = frozenset({"train", "val", "valid", "validation", "test", "trainval"})
+
+
+def read(root: Path, split: str | None) -> ImageSet:
+    """An image is +1 for the classes whose folders hold it and -1 for all others.
+
+    Files of one name in several folders are several images, unless they are the same bytes: then they are one
+    image with several tags, named after the first. Files of the same bytes in *one* class folder stay apart.
+    """
+    parts = {path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")}
+    has_splits = bool(parts) and parts <= SPLITS
+    if has_splits:
+        root = root / choose_split(split, parts, root)
+    listing = list_images(root)
+    skipped = dict(listing.skipped)
+    skipped.update((name, "in no class folder") for name in listing.names if "/" not in name)
+    names = [name for name in listing.names if "/" in name]
+    kinds = _kinds(root, names)
+    names = [name for name in names if name in kinds]
+    classes = sorted({kind for held in kinds.values() for kind in held if kind.lower() not in NO_CLASS})
+    if not classes:
+        raise InputError(
+            f"{root} is in no format known here: expected images in one sub-folder per class, a VOC, COCO or "
+            f"YOLO data set, or a file of tags beside the images{_said(skipped)}"
+        )
+    if split is not None and not has_splits:
+        raise InputError(f"{root} has a folder per class and no splits: leave out the split {split!r}")
+    said = [dict.fromkeys(kinds[name], 1) for name in names]
+    return ImageSet(
+        ids=unique_ids(names),
+        paths=tuple(root / name for name in names),
+        tags=tag_matrix(said, [-1] * len(names), classes),
+        classes=tuple(classes),
+        skipped=tuple(f"{root / name}: {why}" for name, why in sorted(skipped.items())),
+    )
+
+
+def _said(skipped: dict[str, str]) -> str:
+    lines = [f"{name}: {why}" for name, why in sorted(skipped.items())]
+    return f" (skipped {first_few(lines)})" if lines else ""
+
+
+def _kinds(root: Path, names: list[str]) -> dict[str, list[str]]:
+    """Folders that hold each image, under the first of its names where the same bytes are in several."""
+    kinds = {name: [name.split("/")[0]] for name in names}
+    for group in same_content([root / name for name in names]):
+        same = [names[i] for i in group]
+        held = sorted({kinds[name][0] for name in same})
+        if len(held) > 1:
+            kinds[same[0]] = held
+            for name in same[1:]:
+                del kinds[name]
+    return kinds

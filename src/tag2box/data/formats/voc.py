@@ -1,0 +1,149 @@
+"""The PASCAL VOC devkit's layout (`JPEGImages`, `Annotations`, `ImageSets/Main`), its XML and result files.
+
+Its boxes are 1-based inclusive integers; that stays inside this file.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.data.formats.building import Object, choose_split, tags_of_objects, truth_of_objects
+from tag2box.data.formats.files import SUFFIXES, place_inside
+from tag2box.data.formats.parsing import expecting, read_text, read_xml
+from tag2box.errors import InputError
+from tag2box.images import ImageSet
+
+__all__ = ["annotation", "find_devkit", "read", "read_results", "result_line"]
+
+SIDES = ("xmin", "ymin", "xmax", "ymax")
+RESULTS = re.compile(r"comp\d_det_(?P<split>[^_]+)_(?P<name>.+)\.txt")
+
+
+def find_devkit(root: Path) -> Path | None:
+    """The folder that holds ImageSets/Main: `root`, or its one sub-folder `VOC<year>`."""
+    found = [path for path in (root, *sorted(root.glob("VOC*"))) if (path / "ImageSets" / "Main").is_dir()]
+    if len(found) > 1 and found[0] != root:
+        raise InputError(f"{root} holds {', '.join(path.name for path in found)}: give one of these folders")
+    return found[0] if found else None
+
+
+def read(root: Path, split: str | None) -> ImageSet:
+    """Images of `ImageSets/Main/{split}.txt`, tags of `{class}_{split}.txt`, truth of `Annotations`.
+
+    Without lists per class the tags are those of the annotations, by the devkit's rule: 1 with an object of
+    the class, 0 where all of them are difficult, -1 without one. Without any annotation the truth is None.
+    """
+    lists = root / "ImageSets" / "Main"
+    split = choose_split(split, (p.stem for p in lists.glob("*.txt") if "_" not in p.stem), lists)
+    file = lists / f"{split}.txt"
+    lines = [line.strip() for line in read_text(file).split("\n")]
+    ids = tuple(dict.fromkeys(line for line in lines if line))
+    with expecting("a list of images", file):
+        paths = _paths(root / "JPEGImages", ids)
+    classes = sorted(p.stem.removesuffix(f"_{split}") for p in lists.glob(f"*_{split}.txt"))
+    objects = list(_objects(root / "Annotations", ids))
+    kinds = classes or sorted({kind for _, kind, _, _ in objects})
+    if not kinds:
+        raise InputError(f"{lists} has no lists such as cat_{split}.txt, and there are no annotations either")
+    label = {name: c for c, name in enumerate(kinds)}
+    known = [Object(i, box, label[kind], hard) for i, kind, box, hard in objects if kind in label]
+    if classes:
+        tags = np.stack([_tags(lists / f"{name}_{split}.txt", ids) for name in classes], axis=1)
+    else:
+        tags = tags_of_objects(known, len(ids), len(kinds))
+    annotated = any(os.path.isfile(root / "Annotations" / f"{name}.xml") for name in ids)
+    truth = truth_of_objects(known) if annotated else None
+    with expecting("a list of images", file):
+        return ImageSet(ids, paths, tags, tuple(kinds), truth)
+
+
+def _paths(folder: Path, ids: Iterable[str]) -> tuple[Path, ...]:
+    others = {p.stem: p for p in sorted(folder.glob("*")) if p.suffix.lower() in SUFFIXES}
+    return tuple(others.get(name) or place_inside(folder, f"{name}.jpg")[1] for name in ids)
+
+
+def _tags(path: Path, ids: Sequence[str]) -> NDArray[np.int8]:
+    label = {}
+    for number, line in enumerate(read_text(path).splitlines(), start=1):
+        fields = line.strip().rsplit(None, 1)
+        if not fields:
+            continue
+        if len(fields) != 2 or fields[1] not in {"1", "-1", "0"}:
+            raise InputError(f"{path}, line {number}: expected an image and 1, -1 or 0, found {line!r}")
+        label[fields[0]] = int(fields[1])
+    return np.array([label.get(name, 0) for name in ids], dtype=np.int8)
+
+
+def _objects(
+    folder: Path, ids: Sequence[str]
+) -> Iterator[tuple[int, str, tuple[float, float, float, float], bool]]:
+    for i, name in enumerate(ids):
+        path = folder / f"{name}.xml"
+        if not os.path.isfile(path):
+            continue
+        for item in read_xml(path).iter("object"):
+            try:
+                x1, y1, x2, y2 = (float(item.findtext(f"bndbox/{side}", "")) for side in SIDES)
+            except ValueError:
+                raise InputError(f"{path}: an object without numbers for {', '.join(SIDES)}") from None
+            hard = item.findtext("difficult", "0").strip() == "1"
+            yield i, item.findtext("name", "").strip(), (x1 - 1, y1 - 1, x2, y2), hard
+
+
+def annotation(file: str, size: tuple[int, int], objects: Iterable[tuple[str, float, Any]]) -> bytes:
+    """The XML of one image; `objects` are (class, score, xyxy). Boxes go to the nearest whole pixels."""
+    root = ElementTree.Element("annotation")
+    ElementTree.SubElement(root, "filename").text = file
+    shape = ElementTree.SubElement(root, "size")
+    for name, value in (("width", size[0]), ("height", size[1]), ("depth", 3)):
+        ElementTree.SubElement(shape, name).text = str(value)
+    for name, score, box in objects:
+        item = ElementTree.SubElement(root, "object")
+        for key, text in (("name", name), ("difficult", "0"), ("score", repr(float(score)))):
+            ElementTree.SubElement(item, key).text = text
+        bounds = ElementTree.SubElement(item, "bndbox")
+        x1, y1, x2, y2 = (round(float(side)) for side in box)
+        # A box has at least one pixel, and all of them lie in the image.
+        x1, y1 = min(max(x1, 0), size[0] - 1), min(max(y1, 0), size[1] - 1)
+        x2, y2 = min(max(x2, x1 + 1), size[0]), min(max(y2, y1 + 1), size[1])
+        for side, value in zip(SIDES, (x1 + 1, y1 + 1, x2, y2), strict=True):
+            ElementTree.SubElement(bounds, side).text = str(value)
+    ElementTree.indent(root)
+    return bytes(ElementTree.tostring(root, encoding="utf-8")) + b"\n"
+
+
+def result_line(name: str, score: float, box: Any) -> str:
+    """A line of the devkit's result files: image, score, 1-based inclusive box (fractions are allowed)."""
+    if name != name.strip():
+        raise InputError(f"the image {name!r} begins or ends with a space, lost in comp4: rename it")
+    x1, y1, x2, y2 = (float(side) for side in box)
+    sides = " ".join(f"{side:.0f}" if side.is_integer() else repr(side) for side in (x1 + 1, y1 + 1, x2, y2))
+    return f"{name} {float(score)!r} {sides}\n"
+
+
+def read_results(folder: Path) -> Iterator[tuple[str, list[tuple[str, float, list[float]]]]]:
+    """(class, rows of image, score and box) of each `comp4_det_{split}_{class}.txt` in `folder`."""
+    found = {path: match for path in sorted(folder.glob("*.txt")) if (match := RESULTS.fullmatch(path.name))}
+    if not found:
+        raise InputError(f"{folder} holds no detections: expected files such as comp4_det_test_cat.txt")
+    if len(splits := sorted({match["split"] for match in found.values()})) > 1:
+        raise InputError(f"{folder} holds the splits {', '.join(splits)}: keep each in a folder of its own")
+    for path, match in found.items():
+        rows = []
+        for number, line in enumerate(read_text(path).split("\n"), start=1):
+            try:
+                if line.strip():
+                    name, *numbers = line.strip().rsplit(None, 5)
+                    score, x1, y1, x2, y2 = map(float, numbers)
+                    rows.append((name, score, [x1 - 1, y1 - 1, x2, y2]))
+            except ValueError:
+                raise InputError(
+                    f"{path}, line {number}: expected image, score, x1, y1, x2, y2, found {line!r}"
+                ) from None
+        yield match["name"], rows

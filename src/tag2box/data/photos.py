@@ -1,0 +1,51 @@
+"""Photos without tags, as `detect` and `predict` get them: files and folders."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tag2box.data.formats.files import first_few, list_images, unique_ids
+from tag2box.errors import InputError
+from tag2box.images import ImageSet
+
+__all__ = ["find_photos"]
+
+
+def find_photos(sources: Sequence[str | Path]) -> ImageSet:
+    """All photos of `sources`: files, and folders with all that is below them. They have no classes.
+
+    A photo is called by its name below the folder that was given, without its suffix; where names meet (two
+    folders, a.jpg beside a.png), by as much of its path as tells them apart.
+    """
+    paths: list[Path] = []
+    names: list[str] = []
+    skipped: list[str] = []
+    for source in map(Path, sources):
+        if source.is_dir():
+            listing = list_images(source)
+            paths += [source / name for name in listing.names]
+            names += listing.names
+            skipped += listing.lines()
+        elif source.exists():
+            paths.append(source)
+            names.append(source.name)
+        else:
+            raise InputError(f"{source}: no such file or folder")
+    if not paths:
+        left_out = f" (skipped {first_few(skipped)})" if skipped else ""
+        raise InputError(f"no photos in {', '.join(map(str, sources)) or 'an empty list'}{left_out}")
+    ids = unique_ids(names)
+    if len(set(ids)) < len(ids):
+        ids = unique_ids(_below_common(paths))
+    if len(set(ids)) < len(ids):
+        twice = next(name for i, name in enumerate(ids) if name in ids[:i])
+        raise InputError(f"{twice} was given twice: give each photo once")
+    return ImageSet(ids, tuple(paths), np.empty((len(ids), 0), np.int8), (), skipped=tuple(skipped))
+
+
+def _below_common(paths: Sequence[Path]) -> list[str]:
+    full = [os.path.abspath(path) for path in paths]
+    root = os.path.commonpath([os.path.dirname(path) for path in full])
+    return [os.path.relpath(path, root).replace(os.sep, "/") for path in full]

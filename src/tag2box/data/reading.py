@@ -1,0 +1,84 @@
+"""`read_images`: which format images and tags come in, and its reader."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from tag2box.data.formats import coco, folders, labelstudio, tables, voc, yolo
+from tag2box.data.formats.parsing import read_json
+from tag2box.errors import InputError
+from tag2box.images import ImageSet
+
+__all__ = ["read_images"]
+
+# A file of this name is taken for the tags of the images in its folder.
+TAG_FILES = ("tags.csv", "tags.tsv", "tags.jsonl", "tags.json")
+
+
+def read_images(
+    path: str | Path,
+    tags: str | Path | None = None,
+    split: str | None = None,
+    *,
+    classes: Sequence[str] | None = None,
+    on_error: str = "fail",
+) -> ImageSet:
+    """The images and tags of `path`, whose format is recognised: docs/formats.md shows each.
+
+    path: a folder with one sub-folder per class; the PASCAL VOC devkit; a COCO or YOLO data set; a folder of
+        images together with `tags`; or an annotation file, with the images in its folder.
+    tags: a CSV, JSON Lines, COCO or Label Studio file whose names are relative to `path`.
+    split: a part of the data, such as "train", where the format has parts. By default "trainval", or else
+        "train", of those that there are.
+    classes: only these, in this order.
+    on_error: what to do about files that `tags` names and that are not there: "fail" or "skip". Skipped ones
+        are listed in `skipped`, like symbolic links that lead out of the folder, which are never followed.
+
+    True boxes, where the format has them, go to `truth`: for evaluation only. Images are not decoded here:
+    `tag2box.data.look` does that. Memory: a few hundred bytes per image and box; five times the file for JSON.
+    """
+    if on_error not in {"fail", "skip"}:
+        raise InputError(f"on_error must be 'fail' or 'skip', but it is {on_error!r}")
+    try:
+        images = _read(Path(path), None if tags is None else Path(tags), split, skip=on_error == "skip")
+    except OSError as error:  # a folder that may not be opened, a name that is too long
+        raise InputError(f"{error.filename or path} cannot be read: {error.strerror}") from error
+    return images if classes is None else images.only(classes)
+
+
+def _read(path: Path, tags: Path | None, split: str | None, *, skip: bool) -> ImageSet:
+    """The images of `path`, by the first format that it is in. `skip` leaves out files that are missing."""
+    if tags is None and path.is_file():
+        path, tags = path.parent, path
+    if not path.is_dir():
+        raise InputError(f"{path} is not a folder: give the one that holds the images")
+    if tags is not None:
+        return _read_tags(path, tags, split, skip=skip)
+    if devkit := voc.find_devkit(path):
+        return voc.read(devkit, split)
+    if description := yolo.find_yaml(path):
+        return yolo.read(description, split, path)
+    if annotations := coco.find_files(path):
+        return coco.read_folder(path, annotations, split)
+    for name in TAG_FILES:
+        if (path / name).is_file():
+            return _read_tags(path, path / name, split, skip=skip)
+    if (path / "images").is_dir() and (path / "labels").is_dir():
+        raise InputError(f"{path} looks like YOLO, but has no data.yaml: add one with names: [cat, dog]")
+    return folders.read(path, split)
+
+
+def _read_tags(root: Path, tags: Path, split: str | None, *, skip: bool) -> ImageSet:
+    if not tags.is_file():
+        raise InputError(f"{tags} is not a file: give a .csv, .jsonl or .json file of tags")
+    if tags.suffix in {".yaml", ".yml"}:
+        return yolo.read(tags, split)
+    if tags.suffix.lower() == ".json":
+        content = read_json(tags)
+        known = coco.is_instances(content) or labelstudio.is_export(content)
+        if known and split is not None:
+            raise InputError(f"{tags} has no splits: leave out the split {split!r}")
+        if coco.is_instances(content):
+            return coco.read(root, tags, content)
+        if labelstudio.is_export(content):
+            return labelstudio.read(root, tags, content, skip=skip)
+    return tables.read(root, tags, split, skip=skip)

@@ -1,0 +1,1 @@
+"""The demo: scenes made of photographs that packages carry, learned and shown."""

@@ -1,0 +1,223 @@
+"""`Detections`: boxes found, each with its image, class and score; and NMS from window scores to them."""
+
+import json
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tag2box.boxes import as_boxes, nms
+from tag2box.errors import InputError
+from tag2box.names import check_names
+from tag2box.runtime.arrays import npz_bytes, read_npz
+from tag2box.runtime.files import write_whole
+from tag2box.runtime.packing import stored
+
+__all__ = ["Detections", "detect_windows"]
+
+FORMAT = "tag2box detections 1"
+COLUMNS = ("image", "xyxy", "score", "label")
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Detections:
+    """Boxes found in a set of images, as parallel arrays; checked when made, sliced together.
+
+    image: (n,) index of the box's image; xyxy: (n, 4) float32 pixels, x2 and y2 exclusive; score: (n,)
+    float64, higher is surer; label: (n,) index of its class. `ids` and `classes` are the names that these
+    indices refer to: with them, evaluation matches by name; without them, by position. `detections[mask]`
+    takes any index that a numpy array of n rows takes.
+    """
+
+    image: NDArray[np.intp]
+    xyxy: NDArray[np.float32]
+    score: NDArray[np.float64]
+    label: NDArray[np.intp]
+    ids: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        checked = {
+            "ids": _names("image", self.ids),
+            "classes": _names("class", self.classes),
+            "xyxy": as_boxes(self.xyxy),
+            "score": _scores(self.score),
+        }
+        checked["image"] = _indices("image", self.image, checked["ids"])
+        checked["label"] = _indices("label", self.label, checked["classes"])
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        lengths = [len(getattr(self, name)) for name in COLUMNS]
+        if len(set(lengths)) > 1:
+            found = ", ".join(f"{name} {n}" for name, n in zip(COLUMNS, lengths, strict=True))
+            raise InputError(f"detections need arrays of one length, but they have {found}")
+
+    def __len__(self) -> int:
+        return len(self.image)
+
+    def __getitem__(self, index: Any) -> "Detections":
+        rows = np.atleast_1d(np.arange(len(self))[index])
+        part = copy(self)  # what was checked once needs no second check
+        for name in COLUMNS:
+            object.__setattr__(part, name, getattr(self, name)[rows])
+        return part
+
+    @staticmethod
+    def concatenate(parts: Iterable["Detections"], ids: Sequence[str] | None = None) -> "Detections":
+        """One record of all `parts`, in their order; they must refer to the same images and classes.
+
+        `ids` names the images of parts that were made one image at a time, as by `detect_windows`.
+        """
+        parts = list(parts)
+        if not parts:
+            raise InputError("nothing to concatenate: give at least one Detections, which may be empty")
+        names = parts[0].ids, parts[0].classes
+        if any((part.ids, part.classes) != names for part in parts):
+            raise InputError("only detections with the same ids and classes can be concatenated")
+        if ids is not None and names[0] not in {None, tuple(ids)}:
+            raise InputError("these detections have ids already, and not the ones given")
+        image, xyxy, score, label = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS
+        )
+        return Detections(image, xyxy, score, label, names[0] if ids is None else tuple(ids), names[1])
+
+    def to_supervision(self) -> Any:
+        """The same as `supervision.Detections`, with the image index (and id) of each box in its `data`.
+
+        Supervision draws one image at a time: slice first, `detections[detections.image == 3]`.
+        """
+        try:
+            import supervision
+        except ImportError as missing:
+            raise InputError("to_supervision needs supervision: pip install supervision") from missing
+        data: dict[str, Any] = {"image": self.image}
+        if self.ids is not None:
+            data["image_id"] = np.array(self.ids, dtype=str)[self.image]
+        if self.classes is not None:
+            data["class_name"] = np.array(self.classes, dtype=str)[self.label]
+        return supervision.Detections(
+            xyxy=self.xyxy, confidence=self.score.astype(np.float32), class_id=self.label, data=data
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write to `path`: arrays (.npz) or text (.json), both exact and safe to open from a stranger."""
+        path = _known_suffix(path)
+        header = {"format": FORMAT, "ids": self.ids, "classes": self.classes}
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        if path.suffix == ".json":
+            write_whole(
+                path, json.dumps(header | {name: column.tolist() for name, column in columns.items()})
+            )
+        else:
+            packed = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+            write_whole(path, npz_bytes(header=packed, **columns))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Detections":
+        """Read what `save` wrote. Nothing in the file is executed: arrays and JSON only, no pickle."""
+        path = _known_suffix(path)
+        if not path.is_file():
+            raise InputError(f"{path} is not a file: expected detections that were saved as .npz or .json")
+        try:
+            content = _read_json(path) if path.suffix == ".json" else _read_npz(path)
+            if content.pop("format") != FORMAT:
+                raise InputError(f"its format is not {FORMAT!r}")
+            return cls(**{field.name: content[field.name] for field in fields(cls)})
+        except Exception as wrong:  # damage may raise anything inside zipfile, zlib or numpy
+            raise InputError(f"{path} does not hold detections as tag2box saves them: {wrong}") from wrong
+
+
+def detect_windows(
+    scores: ArrayLike,
+    windows: ArrayLike,
+    *,
+    image: int = 0,
+    iou: float = 0.3,
+    min_score: float = -np.inf,
+    classes: Sequence[str] | None = None,
+) -> Detections:
+    """Detections in one image from the scores of its windows, (n_windows, n_classes), and the windows' boxes.
+
+    Class by class, the windows with a score of at least `min_score` go through non-maximum suppression: one
+    that overlaps a better one by more than `iou` is dropped. The result is ordered by class, then best first;
+    ties go to the earlier window. `image` and `classes` are handed on to the `Detections`; many images become
+    one record with `Detections.concatenate(parts, ids=images.ids)`.
+    """
+    boxes, score = as_boxes(windows), np.asarray(scores, dtype=np.float64)
+    if score.ndim != 2 or len(score) != len(boxes):
+        raise InputError(
+            f"scores must be (n_windows, n_classes) with one row per window: "
+            f"{len(boxes)} windows, scores of shape {score.shape}"
+        )
+    if not np.isfinite(score).all():
+        raise InputError("scores must be finite, but some are NaN or infinite")
+    if classes is not None and score.shape[1] != len(classes):
+        raise InputError(
+            f"one column of scores per class, please: {score.shape[1]} for {len(classes)} classes"
+        )
+    kept = [_suppress(boxes, column, iou, min_score) for column in score.T]
+    label = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
+    row = np.concatenate([np.empty(0, np.intp), *kept])
+    return Detections(
+        image=np.full(len(row), image, dtype=np.intp),
+        xyxy=boxes[row],
+        score=score[row, label],
+        label=label,
+        classes=None if classes is None else tuple(classes),
+    )
+
+
+def _suppress(boxes: NDArray[np.float32], score: Any, iou: float, min_score: float) -> NDArray[np.intp]:
+    candidates = np.flatnonzero(score >= min_score)
+    return candidates[nms(boxes[candidates], score[candidates], iou)]
+
+
+def _names(what: str, names: Any) -> Any:
+    if names is None:
+        return None
+    out = tuple(names)
+    check_names(what, out)
+    return out
+
+
+def _scores(score: Any) -> NDArray[np.float64]:
+    out = np.asarray(score, dtype=np.float64)
+    if out.ndim != 1 or not np.isfinite(out).all():
+        raise InputError(f"score must be one finite number per box, but its shape is {out.shape}")
+    return out
+
+
+def _indices(what: str, values: Any, names: tuple[str, ...] | None) -> NDArray[np.intp]:
+    out = np.asarray(values)
+    if out.ndim != 1 or not (out.size == 0 or np.issubdtype(out.dtype, np.integer)):
+        raise InputError(
+            f"{what} must be one whole number per box, but it is {out.dtype} of shape {out.shape}"
+        )
+    out = out.astype(np.intp)
+    limit = np.iinfo(np.intp).max if names is None else len(names)
+    if out.size and not (out.min() >= 0 and out.max() < limit):
+        known = "" if names is None else f" and below {limit}, the number of names"
+        raise InputError(f"{what} must be at least 0{known}, but it spans {out.min()} to {out.max()}")
+    return out
+
+
+def _known_suffix(path: str | Path) -> Path:
+    path = Path(path)
+    if path.suffix not in {".npz", ".json"}:
+        raise InputError(f"detections are kept as .npz or .json, but the file is {path.name!r}")
+    return path
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text(encoding="utf-8")))
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
+    stored = read_npz(path)
+    header = json.loads(stored["header"].tobytes())
+    return dict(header) | {name: stored[name] for name in COLUMNS}

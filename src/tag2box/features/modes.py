@@ -1,0 +1,141 @@
+"""Windows of one image through the network, the two ways of method.md 2.
+
+`warp` is R-CNN (Girshick et al. 2014): each window is cut out of the photo, warped and run from the start.
+`shared` runs the early layers once per photo, at a few sizes, and the late layers on each window's crop of
+the map, as Faster R-CNN does on ResNets (Ren et al. 2015). The cut must not come late: before it, a cell sees
+mostly its own surroundings. Pooling windows out of the last map is faster and wrong: there, every part of an
+object sees all of it.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from tag2box.errors import InputError
+from tag2box.features.backbone import Network
+from tag2box.features.crops import crop_map
+from tag2box.features.networks.inference import How, Part
+
+__all__ = ["Shared", "Warp", "padded"]
+
+Boxes = NDArray[np.float32]
+Photo = NDArray[np.uint8]  # (h, w, 3)
+
+# Windows per batch of the network, and per round of crops: what bounds the memory, whatever the image.
+BATCH = 8
+ROUND = 512
+# Photos are filled up to multiples of this: every stride of the networks divides it.
+CELL = 32
+# A window is taken where it has so many times the crop's cells per direction, if a level is so large: from a
+# larger photo a cell sees less of what is around the window. 1 is the size that `warp` would see.
+FINER = 2**0.5
+
+
+def padded(boxes: Boxes, padding: float) -> Boxes:
+    """`boxes` with context: each side moved out by `padding` times the width or height."""
+    margin = padding * (boxes[:, 2:] - boxes[:, :2])
+    return np.concatenate([boxes[:, :2] - margin, boxes[:, 2:] + margin], axis=1).astype(np.float32)
+
+
+class Warp:
+    """Every window cut out, resized to `size` x `size` and run through the whole network."""
+
+    def __init__(self, network: Network, how: How, *, size: int, padding: float, grid: int) -> None:
+        self.size, self.padding = size, padding
+        self.net = Part(network, (BATCH, size, size), how, grid=grid)
+        self.width = self.net.channels * grid * grid
+
+    def __call__(self, photo: Photo, boxes: Boxes) -> NDArray[np.float32]:
+        """The vector of each window, (n, grid, grid, c)."""
+        boxes = padded(boxes, self.padding)
+        rounds = [
+            self.net(np.stack([self._crop(photo, box) for box in boxes[i : i + ROUND]]))
+            for i in range(0, len(boxes), ROUND)
+        ]
+        return np.concatenate(rounds)
+
+    def _crop(self, photo: Photo, box: Boxes) -> Photo:
+        """One window, anti-aliased; outside of the photo its border is repeated."""
+        (left, top), (right, bottom) = np.floor(box[:2]).astype(int), np.ceil(box[2:]).astype(int)
+        rows = np.clip(np.arange(top, bottom), 0, photo.shape[0] - 1)
+        columns = np.clip(np.arange(left, right), 0, photo.shape[1] - 1)
+        patch = Image.fromarray(photo[rows[:, None], columns])
+        inner = (box[0] - left, box[1] - top, box[2] - left, box[3] - top)
+        return np.asarray(patch.resize((self.size, self.size), Image.Resampling.BILINEAR, box=inner))
+
+
+class Shared:
+    """Early layers once per photo and level, late layers per window on a `crop` x `crop` piece of the map.
+
+    `levels`: the photo's long side, in pixels, at each level. A window is taken from the level at which its
+    side comes nearest to `FINER` times `crop` cells.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        how: How,
+        *,
+        crop: int,
+        levels: tuple[int, ...],
+        padding: float,
+        grid: int,
+    ) -> None:
+        cut = network.cut
+        if cut is None:
+            raise InputError(
+                f'{network.path.name} names no cut: set cut in its TOML, or mode = "warp" for the windows'
+            )
+        self.crop, self.levels, self.padding = crop, np.array(sorted(levels, reverse=True)), padding
+        self.early = Part(network, (1, -1, -1), how, end=cut)
+        self.late = Part(network, (BATCH, crop, crop), how, start=cut, grid=grid)
+        self.grid, self.width = grid, self.late.channels * grid * grid
+        self.stride = CELL * 4 // self.early(np.zeros((1, CELL * 4, CELL * 4, 3), np.uint8)).shape[1]
+
+    def __call__(self, photo: Photo, boxes: Boxes) -> NDArray[np.float32]:
+        """The vector of each window, (n, grid, grid, c)."""
+        boxes = padded(boxes, self.padding)
+        level = self._level(photo, boxes)
+        used = np.unique(level)  # the largest photo first: the others are resized while it is run
+        maps = [
+            m[0] for m in self.early.each(_filled_up(_resized(photo, self.levels[k]))[None] for k in used)
+        ]
+        # Cell i looks at [i, i + 1) stride, to a quarter of it, in spite of SAME's uneven padding: tested.
+        cells_per_pixel = [
+            np.array(_size(photo, self.levels[k])) / photo.shape[1::-1] / self.stride for k in used
+        ]
+        out = np.empty((len(boxes), self.grid, self.grid, self.late.channels), np.float32)
+        order = np.argsort(level, kind="stable")  # batches are filled across levels: few rows are wasted
+        for i in range(0, len(order), ROUND):
+            rows = order[i : i + ROUND]
+            crops = np.empty((len(rows), self.crop, self.crop, maps[0].shape[2]), np.float32)
+            for k, map_, scale in zip(used, maps, cells_per_pixel, strict=True):
+                a, z = np.searchsorted(level[rows], [k, k + 1])
+                cells = (boxes[rows[a:z]].reshape(-1, 2, 2) * scale).reshape(-1, 4)
+                crop_map(map_, cells.astype(np.float32), self.crop, 1, crops[a:z])
+            out[rows] = self.late(crops)
+        return out
+
+    def _level(self, photo: Photo, boxes: Boxes) -> NDArray[np.intp]:
+        """The level of each box at which its side (geometric mean) is nearest to the one wanted, by ratio."""
+        scales = self.levels / max(photo.shape[:2])
+        sides = np.sqrt(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))
+        ratio = sides[:, None] * scales / (FINER * self.crop * self.stride)  # (n, levels)
+        nearest: NDArray[np.intp] = np.abs(np.log(ratio)).argmin(axis=1)
+        return nearest
+
+
+def _size(photo: Photo, level: int) -> tuple[int, int]:
+    """Width and height of `photo` with its long side at `level` pixels."""
+    h, w = photo.shape[:2]
+    return max(1, round(w * level / max(h, w))), max(1, round(h * level / max(h, w)))
+
+
+def _resized(photo: Photo, level: int) -> Photo:
+    return np.asarray(Image.fromarray(photo).resize(_size(photo, level), Image.Resampling.BILINEAR))
+
+
+def _filled_up(photo: Photo) -> Photo:
+    """`photo` with its border repeated at the right and the bottom, up to multiples of `CELL`."""
+    h, w = photo.shape[:2]
+    return np.pad(photo, ((0, -h % CELL), (0, -w % CELL), (0, 0)), mode="edge")

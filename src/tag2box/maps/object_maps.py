@@ -1,0 +1,162 @@
+"""Object maps: where in a photo the object of a class is, by the network's last map. Beyond the paper.
+
+The windows whose neighbours are right are mostly parts of the object, and a linear detector trained on them
+finds parts. The last map saw the whole object. Over the cells x of a class's positive images, the directions
+u_k of most variance tell object from ground (deep descriptor transforming, Wei et al. 2019); where they point
+says the energy of a cell, e = Σ|x| less the mean of its photo, high on objects of any kind (Wei et al. 2017):
+
+    v = Σ_{k <= m} u_k u_kᵀ cov(x, e) / λ_k            (the regression of e on the first m components)
+    map = max(0, (x - mean)ᵀ v)
+    objectness of a window = sqrt(area) x (mean of the map inside - mean of the map in a ring around)
+
+never below 0, and divided by the best of its photo. Nothing of it is trained, and no box is seen.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.errors import InputError
+from tag2box.runtime.packing import stored
+from tag2box.windows.search import Windows
+
+__all__ = [
+    "Maps",
+    "MapsConfig",
+    "ObjectMaps",
+    "Objectness",
+    "find_objectness",
+    "fit_object_maps",
+    "objectness",
+]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MapsConfig:
+    """The map of a photo, and what is read off it. The defaults are from the table in docs/voc.md."""
+
+    # The photo's long side in pixels, about: cells of stride 32 are then a sixteenth of it.
+    side: int = 512
+    # Components that the map is made of: 1 takes water for a boat, 5 and more find less of everything.
+    components: int = 2
+    # How far the surroundings reach beyond each side of a window, as a share of its size.
+    ring: float = 0.25
+
+    def __post_init__(self) -> None:
+        if not 32 <= self.side <= 4096:
+            raise InputError(f"side must be from 32 to 4096 pixels, but it is {self.side}")
+        if self.components < 1 or not self.ring > 0:
+            raise InputError(
+                f"components must be at least 1 and ring above 0, but they are {self.components}, {self.ring}"
+            )
+
+
+@stored
+@dataclass(frozen=True)
+class Maps:
+    """X: (n_cells, c), cells of all photos, row by row; offsets: (n_images + 1,); shape: (n_images, 2)."""
+
+    X: NDArray[np.floating]
+    offsets: NDArray[np.int64]
+    shape: NDArray[np.int64]
+
+    def __getitem__(self, i: int) -> NDArray[np.floating]:
+        """The map of image i, (h, w, c)."""
+        return self.X[self.offsets[i] : self.offsets[i + 1]].reshape(*self.shape[i], self.X.shape[1])
+
+
+@stored
+@dataclass(frozen=True)
+class ObjectMaps:
+    """One map per class: max(0, V x - a). V: (n_classes, c); a: (n_classes,)."""
+
+    V: NDArray[np.float32]
+    a: NDArray[np.float32]
+
+    def __call__(self, map_: NDArray[np.floating]) -> NDArray[np.float32]:
+        """The object maps, (n_classes, h, w), of a photo's last map, (h, w, c)."""
+        above = np.asarray(map_, np.float32) @ self.V.T - self.a
+        return np.ascontiguousarray(np.maximum(above, 0).transpose(2, 0, 1))
+
+
+@stored
+@dataclass(frozen=True)
+class Objectness:
+    """maps: of each class. share: (n_windows, n_classes), the objectness, 1 for the best of a photo."""
+
+    maps: ObjectMaps
+    share: NDArray[np.float32]
+
+
+def fit_object_maps(maps: Maps, tags: NDArray[np.int8], components: int) -> ObjectMaps:
+    """The object map of each class, from the cells of its positive images; one pass over them."""
+    c = maps.X.shape[1]
+    V, a = np.zeros((tags.shape[1], c), np.float32), np.zeros(tags.shape[1], np.float32)
+    for k, column in enumerate(tags.T):
+        images = np.flatnonzero(column == 1)
+        if len(images):
+            V[k], a[k] = _direction(maps, images, components)
+    return ObjectMaps(V, a)
+
+
+def _direction(maps: Maps, images: NDArray[np.intp], components: int) -> tuple[Floats, float]:
+    c = maps.X.shape[1]
+    n, total, squares, with_energy = 0, np.zeros(c), np.zeros((c, c)), np.zeros(c)
+    for i in images:
+        x = np.asarray(maps.X[maps.offsets[i] : maps.offsets[i + 1]], np.float64)
+        energy = np.abs(x).sum(axis=1)
+        n += len(x)
+        total += x.sum(axis=0)
+        squares += x.T @ x
+        with_energy += x.T @ (energy - energy.mean())
+    mean = total / n
+    values, U = np.linalg.eigh(squares / n - np.outer(mean, mean))
+    first = slice(-1, -1 - min(components, len(values)), -1)
+    values, U = values[first], U[:, first]
+    v = U @ np.divide(
+        U.T @ with_energy / n, values, out=np.zeros_like(values), where=values > 1e-9 * np.trace(squares) / n
+    )
+    return v, float(mean @ v)
+
+
+def find_objectness(maps: Maps, windows: Windows, tags: NDArray[np.int8], config: MapsConfig) -> Objectness:
+    """The object maps of all classes, and by them the objectness of every window.
+
+    Memory: 4 bytes a window and class, and 8 c^2 for the covariance of a class.
+    """
+    of = fit_object_maps(maps, tags, config.components)
+    share = np.empty((len(windows.xyxy), len(of.a)), np.float32)
+    for i in range(len(windows.offsets) - 1):
+        rows = slice(windows.offsets[i], windows.offsets[i + 1])
+        share[rows] = objectness(of(maps[i]), windows[i], config.ring)
+    return Objectness(of, share)
+
+
+def objectness(map_: NDArray[np.float32], boxes: NDArray[np.float32], ring: float) -> NDArray[np.float32]:
+    """Of the windows of one photo, the photo itself first, (n, n_classes), from maps (n_classes, h, w)."""
+    if len(boxes) == 0:
+        return np.empty((0, len(map_)), np.float32)
+    margin = ring * np.tile(boxes[:, 2:] - boxes[:, :2], 2) * np.array([-1, -1, 1, 1])
+    size = np.tile(boxes[0, 2:], 2).astype(np.float64)
+    inside = _integral(map_, boxes / size)
+    around = _integral(map_, (boxes + margin) / size) - inside  # what lies outside of the photo counts as 0
+    area = np.prod((boxes[:, 2:] - boxes[:, :2]) / boxes[0, 2:], axis=1)[:, None]
+    stands_out = np.maximum(np.sqrt(area) * (inside - around / ((1 + 2 * ring) ** 2 - 1)) / area, 0)
+    best = stands_out.max(axis=0)
+    return np.asarray(np.divide(stands_out, best, out=np.zeros_like(stands_out), where=best > 0), np.float32)
+
+
+def _integral(map_: NDArray[np.float32], boxes: Floats) -> Floats:
+    """The integral of each map over each box, (n, n_classes); boxes in shares of the photo."""
+    h, w = map_.shape[1:]
+    rows = _weights(boxes[:, 3], h) - _weights(boxes[:, 1], h)
+    columns = _weights(boxes[:, 2], w) - _weights(boxes[:, 0], w)
+    return np.asarray(np.einsum("nh,khw,nw->nk", rows, map_, columns, optimize=True))
+
+
+def _weights(t: Floats, n: int) -> Floats:
+    """How much of each of n cells lies between 0 and t, (len(t), n), in shares of the photo."""
+    return np.asarray(np.clip(np.clip(t, 0, 1)[:, None] * n - np.arange(n), 0, 1) / n)

@@ -1,0 +1,212 @@
+"""The convex half of the latent SVM: positive bags reduced to one instance, negative bags keep their max.
+
+    min ½‖w‖² + Σ_i c_i ℓ(min_j m_ij),  m_ij = y_i (wᵀx_ij + s_ij)    (a negative bag's max: its least margin)
+
+is solved in its dual, with α_ij >= 0, a_i = Σ_j α_ij and w = Σ α_ij y_i x_ij:
+
+    max -½‖w‖² - Σ_i c_i ℓ*(-a_i / c_i) - Σ_ij α_ij y_i s_ij
+
+by greedy coordinate ascent over the few instances that matter: those that were the least margin of their
+bag once (cutting planes). The duality gap over *all* instances says when it is solved.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import entr
+
+from tag2box.mil.losses import LOSSES
+from tag2box.mil.objective import BagProblem
+from tag2box.mil.smoothing import segment_max
+from tag2box.runtime.compiled import kernel
+
+__all__ = ["CODES", "ConvexHalf"]
+
+Floats = NDArray[np.float64]
+
+HINGE, SQUARED_HINGE, LOGISTIC = range(3)
+CODES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
+MAX_CUTS = 200
+MAX_SWEEPS = 1000  # of as many steps as there are rows
+FAR = 1e3  # stands for the infinite margin at which the logistic loss is content
+
+
+class ConvexHalf:
+    """The problem above for one class; keeps its cutting planes and α from one call to the next.
+
+    Memory: the products of the rows held with each other, and a row is held while its α is positive.
+    """
+
+    def __init__(self, problem: BagProblem, loss: str) -> None:
+        self.A, self.offsets, self.loss = problem.A, problem.offsets, loss
+        self.y, self.cost = problem.y, problem.cost
+        self.rows = np.empty(0, dtype=np.intp)  # instances held, by bag
+        self.alpha = np.empty(0)
+
+    def solve(self, w: Floats, witness: NDArray[np.intp], tol: float) -> Floats:
+        """The minimiser w, with the positive bags' instances fixed to `witness`, to a relative gap `tol`."""
+        margin, worst = self._least_margin(w, witness)
+        stale = (self.y[self._bag()] > 0) & ~np.isin(self.rows, witness)
+        self._hold(worst[self._has_loss(margin)], keep=~stale)
+        for _ in range(MAX_CUTS):
+            w, dual = self._ascend(tol)
+            margin, worst = self._least_margin(w, witness)
+            primal = w @ w / 2 + self.cost @ LOSSES[self.loss](margin)[0]
+            new = np.setdiff1d(worst[self._has_loss(margin)], self.rows)
+            if primal - dual <= tol * primal or len(new) == 0:
+                break
+            self._hold(new, keep=self.alpha > 0)
+        return w
+
+    def _least_margin(self, w: Floats, witness: NDArray[np.intp]) -> tuple[Floats, NDArray[np.intp]]:
+        """Each bag's least margin and the row that has it; a positive bag's row is its witness."""
+        scores = self.A.scores(w)
+        best, where = segment_max(scores, self.offsets)
+        where[self.y > 0] = witness
+        best[self.y > 0] = scores[witness]
+        return self.y * best, where
+
+    def _has_loss(self, margin: Floats) -> NDArray[np.bool_]:
+        """Bags that have a loss: the others need no row."""
+        return np.asarray(LOSSES[self.loss](margin)[1] != 0)
+
+    def _bag(self) -> NDArray[np.intp]:
+        return np.searchsorted(self.offsets, self.rows, side="right") - 1
+
+    def _hold(self, new: NDArray[np.intp], keep: NDArray[np.bool_]) -> None:
+        """Hold those rows that `keep` says, and `new` ones: with α = 0 unless they were held."""
+        old, alpha = self.rows[keep], self.alpha[keep]
+        self.rows = np.union1d(old, new)
+        self.alpha = np.zeros(len(self.rows))
+        self.alpha[np.searchsorted(self.rows, old)] = alpha
+
+    def _ascend(self, tol: float) -> tuple[Floats, float]:
+        """Solve the dual over the rows held; returns w and the dual's value."""
+        held = self.A.take(self.rows)
+        sign = self.y[self._bag()]
+        K = held.gram() * sign[:, None] * sign
+        group, first = np.unique(self._bag(), return_index=True)
+        offsets, cost = np.append(first, len(self.rows)), self.cost[group]
+        known = sign * held.shift
+        margin, a = K @ self.alpha + known, np.add.reduceat(self.alpha, first)
+        dual, steps = -np.inf, max(len(self.rows), 100)
+        for _ in range(MAX_SWEEPS):
+            done = _greedy_ascent(K, offsets, cost, self.alpha, a, margin, CODES[self.loss], steps)
+            square = float(self.alpha @ (margin - known))
+            dual = -square / 2 + _conjugate(a, cost, self.loss) - float(self.alpha @ known)
+            least = np.minimum.reduceat(margin, first)
+            primal = square / 2 + cost @ LOSSES[self.loss](least)[0]
+            if done or primal - dual <= tol / 4 * primal:
+                break
+        return held.adjoint(self.alpha * sign), dual
+
+
+def _conjugate(a: Floats, cost: Floats, loss: str) -> float:
+    """-Σ c ℓ*(-a / c)."""
+    b = a / cost
+    if loss == "hinge":
+        return float(cost @ b)
+    if loss == "squared_hinge":
+        return float(cost @ (b - b**2 / 4))
+    return float(cost @ (entr(b) + entr(1 - b)))
+
+
+@kernel
+def _target(a: float, cost: float, loss: int) -> float:
+    """ℓ'⁻¹(-a/c): the margin at which a bag with this a is content."""
+    b = min(a / cost, 1.0)
+    if loss == HINGE:
+        return 1.0
+    if loss == SQUARED_HINGE:
+        return 1 - a / (2 * cost)
+    if 0 < b < 1:
+        return float(np.log((1 - b) / b))
+    return FAR if b == 0 else -FAR
+
+
+@kernel
+def _bend(a: float, cost: float, loss: int) -> float:
+    """How fast that margin falls as a grows; at the ends of a's range 0, so that nothing keeps it there."""
+    b = a / cost
+    if loss == SQUARED_HINGE:
+        return 1 / (2 * cost)
+    if loss == HINGE or not 0 < b < 1:
+        return 0.0
+    return 1 / a + 1 / (cost - a)
+
+
+@kernel
+def _step(m: float, square: float, alpha: float, a: float, cost: float, loss: int) -> float:
+    """The best change δ of one α: where the dual's derivative, target(a + δ) - m - δ‖x‖², is 0."""
+    if loss == SQUARED_HINGE:
+        return max((1 - m - a / (2 * cost)) / (square + 1 / (2 * cost)), -alpha)
+    if loss == HINGE:
+        return min(max((1 - m) / square, -alpha), cost - a)
+    low, high = -alpha, cost - a
+    for _ in range(60):  # bisection: the derivative falls with δ
+        middle = (low + high) / 2
+        if _target(a + middle, cost, loss) - m - middle * square > 0:
+            low = middle
+        else:
+            high = middle
+    return (low + high) / 2
+
+
+@kernel
+def _pick(
+    K: Floats, offsets: Any, cost: Floats, alpha: Floats, a: Floats, margin: Floats, loss: int
+) -> tuple[int, int, int]:
+    """The move that gains most to second order: (bag, row, -1) for one α, (bag, to, from) for an exchange."""
+    most, bag, to, give = 0.0, -1, -1, -1
+    for g in range(len(cost)):
+        worst, easiest = offsets[g], -1  # least margin; greatest margin among those with α > 0
+        for j in range(offsets[g], offsets[g + 1]):
+            if margin[j] < margin[worst]:
+                worst = j
+            if alpha[j] > 0 and (easiest < 0 or margin[j] > margin[easiest]):
+                easiest = j
+        target = _target(a[g], cost[g], loss)
+        bend = _bend(a[g], cost[g], loss)
+        lack = target - margin[worst]
+        if lack > 0 and (a[g] < cost[g] or loss == SQUARED_HINGE):
+            gain = lack * lack / (K[worst, worst] + bend)
+            if gain > most:
+                most, bag, to, give = gain, g, worst, -1
+        if easiest < 0:
+            continue
+        excess = margin[easiest] - target
+        if excess > 0:
+            gain = excess * excess / (K[easiest, easiest] + bend)
+            if gain > most:
+                most, bag, to, give = gain, g, easiest, -1
+        lead = margin[easiest] - margin[worst]
+        apart = K[worst, worst] + K[easiest, easiest] - 2 * K[worst, easiest]
+        if lead > 0 and apart > 0 and lead * lead / apart > most:
+            most, bag, to, give = lead * lead / apart, g, worst, easiest
+    return bag, to, give
+
+
+@kernel
+def _greedy_ascent(
+    K: Floats, offsets: Any, cost: Floats, alpha: Floats, a: Floats, margin: Floats, loss: int, steps: int
+) -> bool:
+    """Up to `steps` moves, each the best; α, a and the margins change in place. True: none is left."""
+    for _ in range(steps):
+        g, to, give = _pick(K, offsets, cost, alpha, a, margin, loss)
+        if g < 0:
+            return True
+        if give < 0:
+            step = _step(margin[to], K[to, to], alpha[to], a[g], cost[g], loss)
+            alpha[to] = max(alpha[to] + step, 0.0)
+            a[g] = min(max(a[g] + step, 0.0), cost[g]) if loss != SQUARED_HINGE else max(a[g] + step, 0.0)
+            for j in range(len(margin)):
+                margin[j] += step * K[to, j]
+        else:
+            apart = K[to, to] + K[give, give] - 2 * K[to, give]
+            step = min((margin[give] - margin[to]) / apart, alpha[give])
+            alpha[to] += step
+            alpha[give] -= step
+            for j in range(len(margin)):
+                margin[j] += step * (K[to, j] - K[give, j])
+    return False

@@ -1,0 +1,181 @@
+"""Nesterov's smoothing of the maximum (Section 5.2 of the paper).
+
+    f_μ(s) = max over u in the simplex of <s, u> - μ/2 ω(u)
+
+with ω(u) = ‖u‖² (`"l2"`: u* is the projection of s/μ on the simplex, sparse) or ω(u) = Σ u log u
+(`"entropy"`: u* is the softmax of 2s/μ, dense). u* is the gradient of f_μ. For `"l2"` and n scores,
+max - μ/2 <= f_μ <= max - μ/(2n).
+
+Top-N: the projection keeps the order of the scores, so it can be made from the N best alone; if it leaves
+one of them at zero it is the exact answer (the certificate), else N grows.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tag2box.errors import InputError
+from tag2box.runtime.compiled import kernel
+
+__all__ = ["OMEGAS", "segment_max", "segment_smoothed_max", "simplex_projection", "smoothed_max"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+OMEGAS = ("l2", "entropy")
+
+
+def simplex_projection(v: ArrayLike) -> Floats:
+    """The point of the probability simplex nearest to `v` (n,): exact, in O(n) expected time."""
+    v = _scores(v)
+    return _project(v)
+
+
+def smoothed_max(scores: ArrayLike, mu: float, omega: str = "l2") -> tuple[float, Floats]:
+    """f_μ of `scores` (n,) and its maximiser u* (n,), which is also its gradient.
+
+    With `mu=0` it is the maximum itself, and u* points at the first of the best.
+    """
+    s = _scores(scores)
+    value, weights = segment_smoothed_max(s, np.array([0, len(s)]), mu, omega)
+    return float(value[0]), weights
+
+
+def segment_smoothed_max(
+    scores: ArrayLike, offsets: ArrayLike, mu: float, omega: str = "l2", top: int | None = None
+) -> tuple[Floats, Floats]:
+    """f_μ of every segment `scores[offsets[i]:offsets[i + 1]]`, and u* of all of them in one array.
+
+    `top` is the N of top-N, for `"l2"` only, and grows in a segment until its certificate holds: the answer
+    is the same with and without it.
+    """
+    s = _scores(scores)
+    o = np.ascontiguousarray(offsets, dtype=np.int64)
+    if not (np.isfinite(mu) and mu >= 0):
+        raise InputError(f"mu must be 0 or more, but it is {mu}")
+    if mu == 0:
+        value, where = segment_max(s, o)
+        weights = np.zeros_like(s)
+        weights[where] = 1
+        return value, weights
+    if omega == "l2":
+        return _segment_l2(s, o, mu, np.iinfo(np.int64).max if top is None else _positive(top))
+    if omega == "entropy":
+        return _segment_entropy(s, o, mu)
+    raise InputError(f"omega must be one of {', '.join(OMEGAS)}, but it is {omega!r}")
+
+
+def segment_max(scores: Floats, offsets: NDArray[Any]) -> tuple[Floats, NDArray[np.intp]]:
+    """Largest score of every segment and its place in `scores`; the first among equals."""
+    return _segment_max(np.ascontiguousarray(scores, dtype=np.float64), np.asarray(offsets, dtype=np.int64))
+
+
+def _scores(v: ArrayLike) -> Floats:
+    out = np.ascontiguousarray(v, dtype=np.float64)
+    if out.ndim != 1 or len(out) == 0:
+        raise InputError(f"expected a vector of at least one number, but the shape is {out.shape}")
+    if not np.isfinite(out).all():
+        raise InputError("expected finite numbers, but there is a NaN or an infinity among them")
+    return out
+
+
+def _positive(top: int) -> int:
+    if top < 1:
+        raise InputError(f"top must be at least 1, but it is {top}")
+    return top
+
+
+@kernel
+def _threshold(v: Floats) -> float:
+    """τ with Σ max(v - τ, 0) = 1, by random pivots (Duchi et al. 2008). `v` is a scratch copy."""
+    start, stop = 0, len(v)
+    total, count = 0.0, 0  # of the values known to lie above τ
+    state = np.uint64(88172645463325252)
+    while start < stop:
+        state ^= state << np.uint64(13)
+        state ^= state >> np.uint64(7)
+        state ^= state << np.uint64(17)
+        pivot = v[start + np.int64(state % np.uint64(stop - start))]
+        middle, above = start, 0.0  # v[start:middle] >= pivot > v[middle:stop]
+        for i in range(start, stop):
+            if v[i] >= pivot:
+                above += v[i]
+                v[i], v[middle] = v[middle], v[i]
+                middle += 1
+        if total + above - (count + middle - start) * pivot < 1:  # τ lies below the pivot
+            total, count, start = total + above, count + middle - start, middle
+        else:  # τ is the pivot or lies above it: the pivots themselves add nothing
+            kept = start
+            for i in range(start, middle):
+                if v[i] > pivot:
+                    v[i], v[kept] = v[kept], v[i]
+                    kept += 1
+            stop = kept
+    return (total - 1) / count
+
+
+@kernel
+def _project(v: Floats) -> Floats:
+    highest = v.max()  # taken off first: v may be s/μ with a tiny μ
+    tau = _threshold(v - highest)
+    out = np.empty_like(v)
+    for i in range(len(v)):
+        out[i] = max(v[i] - highest - tau, 0.0)
+    return out
+
+
+@kernel
+def _segment_l2(s: Floats, offsets: Ints, mu: float, top: int) -> tuple[Floats, Floats]:
+    value = np.empty(len(offsets) - 1)
+    weights = np.zeros_like(s)
+    for i in range(len(offsets) - 1):
+        a, b = offsets[i], offsets[i + 1]
+        highest = s[a:b].max()
+        v = (s[a:b] - highest) / mu
+        n = min(top, b - a)
+        while True:
+            best = v.copy() if n == b - a else np.partition(v, b - a - n)[b - a - n :]
+            least = best.min()
+            tau = _threshold(best)
+            if n == b - a or least <= tau:  # the certificate: ‖u'‖₀ < N
+                break
+            n = min(2 * n, b - a)
+        inner, square = 0.0, 0.0
+        for j in range(a, b):
+            u = max(v[j - a] - tau, 0.0)
+            weights[j] = u
+            inner += u * v[j - a]
+            square += u * u
+        value[i] = highest + mu * (inner - square / 2)
+    return value, weights
+
+
+@kernel
+def _segment_entropy(s: Floats, offsets: Ints, mu: float) -> tuple[Floats, Floats]:
+    value = np.empty(len(offsets) - 1)
+    weights = np.empty_like(s)
+    for i in range(len(offsets) - 1):
+        a, b = offsets[i], offsets[i + 1]
+        highest = s[a:b].max()
+        total = 0.0
+        for j in range(a, b):
+            weights[j] = np.exp(2 * (s[j] - highest) / mu)
+            total += weights[j]
+        for j in range(a, b):
+            weights[j] /= total
+        value[i] = highest + mu / 2 * np.log(total)
+    return value, weights
+
+
+@kernel
+def _segment_max(s: Floats, offsets: Ints) -> tuple[Floats, NDArray[np.intp]]:
+    value = np.empty(len(offsets) - 1)
+    where = np.empty(len(offsets) - 1, np.intp)
+    for i in range(len(offsets) - 1):
+        best = offsets[i]
+        for j in range(offsets[i] + 1, offsets[i + 1]):
+            if s[j] > s[best]:
+                best = j
+        value[i], where[i] = s[best], best
+    return value, where

@@ -1,0 +1,246 @@
+"""Nearest windows, image by image: for each query window its nearest window (L2) in every image, and of
+those the k nearest. Exact, at the speed of 8-bit arithmetic.
+
+1. Scan: every image gets a lower bound on its distance, from bytes of the first rotated dimensions.
+2. The k images with the lowest bounds are measured; their largest distance is a limit.
+3. Every other image whose bound lies within the limit is measured too. No other can be among the k.
+
+To measure a pair: score all windows of the image by bytes, then measure in floats those that the error of
+the bytes leaves in question. `neighbors_index.py` has the bounds, `int8.py` the arithmetic.
+"""
+
+from collections import deque
+from collections.abc import Container, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tag2box.errors import InputError
+from tag2box.neighbors.distance import as_rows
+from tag2box.neighbors.index import Index, build_index
+from tag2box.neighbors.int8 import LANES, ROWS
+from tag2box.neighbors.kernels import (
+    about_kth,
+    as_bytes,
+    by_image,
+    candidates,
+    limits,
+    nearest,
+    pack,
+    refine,
+    scan,
+    settle,
+)
+from tag2box.runtime.executor import n_workers
+from tag2box.runtime.packing import stored
+from tag2box.runtime.progress import Progress, silent
+
+__all__ = ["Neighbors", "group_neighbors", "neighbor_blocks"]
+
+Floats = NDArray[np.floating[Any]]
+
+Tiles = tuple[int, NDArray[np.int32], NDArray[np.int32]]  # mask, best, second: see `scan`
+
+TABLE = 1 << 28
+BLOCK = 4096  # queries: enough for whole tiles when an image is near to only a few in a hundred of them
+
+
+@stored
+@dataclass(frozen=True)
+class Neighbors:
+    """For each query its k nearest images, nearest first: (n_queries, k) each.
+
+    image: index of the image; window: its window nearest to the query, as a row of X; distance: L2, float32.
+    queries: (n_queries,) rows of X; own: (n_queries,) the image each query lies in.
+    """
+
+    image: NDArray[np.int32]
+    window: NDArray[np.int32]
+    distance: NDArray[np.float32]
+    queries: NDArray[np.int64] | None = None
+    own: NDArray[np.int32] | None = None
+
+
+def group_neighbors(
+    X: Floats,
+    offsets: ArrayLike,
+    queries: ArrayLike,
+    k: int,
+    *,
+    block: int | None = None,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> Neighbors:
+    """The k images nearest to each query, and the nearest window in each. Exact.
+
+    X: (n, d) float16, float32 or float64, in memory or mapped; offsets: (n_images + 1,) where each image's
+    rows start; queries: rows of X, or a bool mask over them. A query's own image is among them, by itself at
+    distance 0. Distances are float64 sums of squared differences, rounded to float32; ties go to the smaller
+    image, then the smaller window. So the answer depends neither on `block` nor on `workers` (threads).
+
+    `block` queries are searched at a time, by default so that each worker gets as many. Memory beside X and
+    the answer: d + 20 bytes a window, and 16 block (n_images + 3 k) bytes a worker, 0.4 GB at most.
+    """
+    if block is None:
+        count, share = np.asarray(queries).size, n_workers(workers)
+        rounds = -(-count // (share * _most(offsets)))
+        block = max(-(-count // max(share * rounds, 1)), 1)
+    blocks = neighbor_blocks(X, offsets, queries, k, block=block, workers=workers, progress=progress)
+    none = np.empty((0, max(k, 0)), np.int32)
+    parts = [Neighbors(none, none, none.astype(np.float32), np.empty(0, np.int64), np.empty(0, np.int32))]
+    parts += blocks
+    names = ("image", "window", "distance", "queries", "own")
+    return Neighbors(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+
+
+def neighbor_blocks(
+    X: Floats,
+    offsets: ArrayLike,
+    queries: ArrayLike,
+    k: int,
+    *,
+    block: int | None = None,
+    workers: int | None = None,
+    progress: Progress = silent,
+    skip: Container[int] = (),
+) -> Iterator[Neighbors]:
+    """`group_neighbors` block by block, in order: queries [b * block : (b + 1) * block] for b not in `skip`.
+
+    Each is a pure function of (X, offsets, its queries, k): who stores them can go on where a run stopped.
+    The default of `block` depends on the number of images alone.
+    """
+    bounds, rows = _checked(X, offsets, queries, k)
+    block = _most(offsets) if block is None else block
+    if block < 1:
+        raise InputError(f"block must be at least 1, but it is {block}")
+    own = (np.searchsorted(bounds, rows, side="right") - 1).astype(np.int32)
+    search = _Search(X, bounds, build_index(X, bounds), k)
+    blocks = [slice(i, i + block) for b, i in enumerate(range(0, len(rows), block)) if b not in skip]
+    progress("neighbours", 0, len(blocks))
+    with ThreadPoolExecutor(n_workers(workers)) as threads:
+        waiting: deque[Future[Neighbors]] = deque()
+        done = 0
+        for part in blocks:
+            waiting.append(threads.submit(search, rows[part], own[part]))
+            if len(waiting) > n_workers(workers):
+                yield waiting.popleft().result()
+                progress("neighbours", done := done + 1, len(blocks))
+        while waiting:
+            yield waiting.popleft().result()
+            progress("neighbours", done := done + 1, len(blocks))
+
+
+def _most(offsets: ArrayLike) -> int:
+    """Queries in a block: their table of images stays within `TABLE` bytes."""
+    return int(np.clip(TABLE // (16 * max(len(np.asarray(offsets)), 1)), LANES, BLOCK))
+
+
+class _Pairs(NamedTuple):
+    """Images for each query, from `at[q]` to `at[q + 1]`, the window found in each, and what is unsettled."""
+
+    at: NDArray[np.int64]
+    image: NDArray[np.int32]
+    window: NDArray[np.int32]
+    distance: NDArray[np.float32]
+    left: tuple[Any, Any, Any]
+
+
+@dataclass(frozen=True)
+class _Search:
+    X: Floats
+    offsets: NDArray[np.int64]
+    index: Index
+    k: int
+
+    def __call__(self, rows: NDArray[np.int64], own: NDArray[np.int32]) -> Neighbors:
+        n, k = len(rows), self.k
+        padded = self.index.start[own] + rows - self.offsets[own]
+        tiles, lower = self._scan(padded)
+        # The k images of lowest bound; the windows found in them limit how far the k nearest can be.
+        near = about_kth(lower, k)
+        anything = np.full(n, np.inf, np.float32)
+        some = self._settle(rows, padded, tiles, anything, *candidates(lower, -anything, near))
+        limit = limits(some.distance, some.at, k)
+        # Every other image within the limit; then what the best tile alone could not tell, of both.
+        more = self._settle(rows, padded, tiles, limit, *candidates(lower, near, limit))
+        for pairs in (some, more):
+            self._refine(rows, padded, limit, pairs)
+        out = np.empty((n, k), np.int32), np.empty((n, k), np.int32), np.empty((n, k), np.float32)
+        nearest(k, some.at, some[1:4], more.at, more[1:4], *out)
+        return Neighbors(*out, rows, own)
+
+    def _scan(self, padded: NDArray[np.int64]) -> tuple[Tiles, NDArray[np.float32]]:
+        """Each image's two best tiles for each query, and lower bounds on its distance: (n, n_images)."""
+        index, blocks = self.index, -(-len(padded) // LANES)
+        Q = np.empty((blocks, index.W.shape[1], LANES), np.int32)
+        for b in range(blocks):
+            pack(index.W, padded[b * LANES : (b + 1) * LANES], Q[b])
+        norms = np.zeros((2, blocks * LANES), np.float32)
+        norms[:, : len(padded)] = index.norm[padded], index.error[padded]
+        best, second = np.empty((2, len(index.grid), blocks * LANES), np.int32)
+        lower = np.empty(best.shape, np.float32)
+        most = int(np.diff(index.start).max()) // ROWS
+        mask = (1 << (most - 1).bit_length()) - 1
+        scan(*self._windows(), Q, norms[0], norms[1], mask, best, second, lower)
+        return (mask, best, second), np.ascontiguousarray(lower[:, : len(padded)].T)
+
+    def _windows(self) -> tuple[Any, Any, Any, Any, Any, Any]:
+        index = self.index
+        return index.W, index.start, index.bias, index.grid, index.unit, index.typical
+
+    def _space(self, padded: NDArray[np.int64]) -> tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any, Any]:
+        index = self.index
+        return as_rows(self.X), self.offsets, *self._windows(), index.norm[padded], index.error[padded]
+
+    def _settle(
+        self,
+        rows: NDArray[np.int64],
+        padded: NDArray[np.int64],
+        tiles: Tiles,
+        limit: NDArray[np.float32],
+        at: NDArray[np.int64],
+        image: NDArray[np.int32],
+    ) -> _Pairs:
+        window, distance = np.empty(len(image), np.int32), np.empty(len(image), np.float32)
+        queries = np.zeros((len(padded), -(-self.index.W.shape[1] // 16) * 16), np.int32)
+        as_bytes(self.index.W, padded, queries)
+        order = by_image(at, image, len(self.index.grid))
+        left = settle(*self._space(padded), rows, limit, *tiles, queries, *order, window, distance)
+        return _Pairs(at, image, window, distance, left)
+
+    def _refine(
+        self, rows: NDArray[np.int64], padded: NDArray[np.int64], limit: NDArray[np.float32], pairs: _Pairs
+    ) -> None:
+        refine(*self._space(padded), rows, padded, limit, *pairs.left, pairs.window, pairs.distance)
+
+
+def _checked(
+    X: Floats, offsets: ArrayLike, queries: ArrayLike, k: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    if X.ndim != 2 or X.dtype not in (np.float16, np.float32, np.float64):
+        raise InputError(f"X must be an (n, d) array of floats, but it is {X.dtype} of shape {X.shape}")
+    bounds = np.asarray(offsets, dtype=np.int64)
+    if (
+        bounds.ndim != 1
+        or len(bounds) < 2
+        or bounds[0] != 0
+        or bounds[-1] != len(X)
+        or (np.diff(bounds) < 0).any()
+    ):
+        raise InputError(
+            f"offsets must rise from 0 to the {len(X)} rows of X, one more than there are images"
+        )
+    rows = np.asarray(queries)
+    if rows.dtype == np.bool_ and rows.shape == (len(X),):
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or (rows.size and not np.issubdtype(rows.dtype, np.integer)):
+        raise InputError("queries must be indices of rows of X, or a bool mask over them")
+    if rows.size and not 0 <= rows.min() <= rows.max() < len(X):
+        raise InputError(f"queries must lie between 0 and {len(X) - 1}, the rows of X")
+    images = int(np.count_nonzero(np.diff(bounds)))
+    if not 1 <= k <= images:
+        raise InputError(f"k must lie between 1 and the {images} images that have windows, but it is {k}")
+    return bounds, rows.astype(np.int64)

@@ -1,0 +1,255 @@
+"""A run in its folder: `fit_run` and `detect_run` fill it, `RunFolder` is what others read in it.
+
+RUN/config.toml      the resolved settings        RUN/run.json      the images, and the keys of the results
+RUN/detector.npz     the detector                 RUN/events.jsonl  what was done when, and what it cost
+RUN/STAGE/KEY/       results (`runtime.store`)
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tag2box.cover.stage import known_tags
+from tag2box.data.reading import read_images
+from tag2box.detection.detections import Detections
+from tag2box.detection.detector import Detector
+from tag2box.errors import InputError, Tag2BoxError
+from tag2box.features.extract import FeaturesConfig, measure_precision
+from tag2box.images import ImageSet
+from tag2box.pipeline import Config, detect, detections_key, learn, stage_keys
+from tag2box.run_notes import (
+    detector_maker,
+    own_detector,
+    read_json,
+    read_path,
+    read_stored_images,
+    refuse_newer,
+    write_images,
+    write_path,
+    write_run,
+)
+from tag2box.runtime.config import read_settings, to_toml
+from tag2box.runtime.files import checked_json, content_hash, unchecked
+from tag2box.runtime.parts import BROKEN
+from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.run import Run
+from tag2box.runtime.store import Store, existing
+
+__all__ = ["RunFolder", "detect_run", "fit_run", "learnable", "mined_windows", "with_precision"]
+
+DETECTOR = "detector.npz"
+
+
+class RunFolder:
+    """A finished run; a part of one where it was stopped."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.store = existing(folder)
+        self.folder = self.store.folder
+        with self._expecting("run.json", self._unfinished()):
+            stored = read_json(self.folder / "run.json")
+        refuse_newer(stored, self.folder)
+        with self._expecting("run.json", self._unfinished()):
+            run = unchecked(stored)
+            self.keys: dict[str, str] = run["stages"]
+            self.images = read_stored_images(run["images"], self.folder)
+            self._made: dict[str, str] | None = run["detector"]
+        self.config = read_settings(Config(), self.folder / "config.toml")
+
+    def has(self, stage: str) -> bool:
+        """Whether that stage is finished, with the settings of the last run."""
+        return stage in self.keys and self.store.has(stage, self.keys[stage])
+
+    def result(self, stage: str) -> Any:
+        """What that stage made."""
+        if not self.has(stage):
+            raise Tag2BoxError(f"{self.folder} has no {stage} yet: {self._unfinished()}")
+        return self.store.load(stage, self.keys[stage])
+
+    def _unfinished(self) -> str:
+        return f"`tag2box run DATA --out {self.folder}` takes the run to its end"
+
+    @property
+    def detector_file(self) -> Path:
+        """The file of the detector, all that is needed to detect elsewhere."""
+        if not (self.folder / DETECTOR).is_file():
+            raise Tag2BoxError(f"{self.folder} has no detector yet: {self._unfinished()}")
+        return self.folder / DETECTOR
+
+    @property
+    def detector(self) -> Detector:
+        """The detector."""
+        return Detector.load(self.detector_file)
+
+    @property
+    def outdated(self) -> str | None:
+        """What its users should know of a detector that was not learned with the settings of the last run."""
+        if self._made == own_detector(self.keys, self.detector_file):
+            return None
+        return f"{self.detector_file} is of earlier settings than those of the last run: {self._unfinished()}"
+
+    def add_detections(self, key: str, images: ImageSet) -> None:
+        """Remember that the detector of now looks for the detections of this key in these images."""
+        mine = {"key": key, "detector": content_hash(self.detector_file), **write_images(images, self.folder)}
+        try:
+            known = [entry for entry in self._entries() if entry["key"] != key]
+        except Tag2BoxError:  # damaged: the list starts anew
+            known = []
+        self.store.write("detections.json", checked_json({"detections": [*known, mine]}))
+
+    def detected(self) -> list[tuple[str, ImageSet]]:
+        """(key, images) of all that the detector of now has looked at, the newest last.
+
+        `store.load("detections", key)` are the detections.
+        """
+        return [entry for entry in self._looked_at() if self.store.has("detections", entry[0])]
+
+    def _looked_at(self) -> list[tuple[str, ImageSet]]:
+        """The same, with those that are not finished."""
+        if not (self.folder / DETECTOR).is_file():
+            return []
+        now = content_hash(self.detector_file)
+        entries = [entry for entry in self._entries() if entry["detector"] == now]
+        return [(entry["key"], read_stored_images(entry, self.folder)) for entry in entries]
+
+    def _entries(self) -> list[dict[str, Any]]:
+        if not (file := self.folder / "detections.json").is_file():
+            return []
+        with self._expecting(file.name, "remove it, and detect again"):
+            entries: list[dict[str, Any]] = unchecked(read_json(file))["detections"]
+            return entries
+
+    def set_truth(self, truth: Path, split: str | None, metric: str) -> None:
+        """Remember by which true boxes the run was evaluated last, for the report."""
+        content = {**write_path(truth, self.folder), "split": split, "metric": metric}
+        self.store.write("evaluation.json", checked_json(content))
+
+    def truth(self) -> tuple[ImageSet, str] | None:
+        """The images with true boxes that the run was evaluated by last, and the metric; None before."""
+        if not (file := self.folder / "evaluation.json").is_file():
+            return None
+        with self._expecting(file.name, "evaluate again"):
+            stored = unchecked(read_json(file))
+        return read_images(read_path(stored, self.folder), split=stored["split"]), stored["metric"]
+
+    @contextmanager
+    def _expecting(self, name: str, remedy: str) -> Iterator[None]:
+        """Whatever reading a damaged file raises, in one line."""
+        try:
+            yield
+        except BROKEN as error:
+            raise Tag2BoxError(f"{self.folder / name} is damaged ({error}): {remedy}") from error
+
+    def clean(self, *, remove: bool) -> list[Path]:
+        """The results that the last settings do not use, removed where that is wanted."""
+        with self.store.lock():
+            kept = [*self.keys.items(), *(("detections", key) for key, _ in self._looked_at())]
+            unused = self.store.unused(kept)
+            if remove:
+                self.store.remove(unused)
+        return unused
+
+
+def learnable(images: ImageSet, config: Config) -> tuple[ImageSet, tuple[str, ...]]:
+    """`images` with the classes that some image has, and the names of the others; refused where none has."""
+    positive = (known_tags(images.tags, config.cover.unknown) == 1).any(axis=0)
+    kept = [name for name, some in zip(images.classes, positive, strict=True) if some]
+    if not kept:
+        names = " or ".join(images.classes) or "any class"
+        raise InputError(f"no image is tagged with {names}: there is nothing to learn from")
+    return images.only(kept), tuple(name for name in images.classes if name not in kept)
+
+
+def with_precision(config: Config, folder: str | Path) -> tuple[Config, str]:
+    """`config` with the precision that "auto" means for this run folder, and in words why that one.
+
+    A run keeps to the precision that it began with, whatever is fastest where it is continued.
+    """
+    asked = config.features
+    if asked.precision != "auto":
+        return config, f"{asked.precision}, as set"
+    if precision := _began_with(Path(folder), asked):
+        reason = f"{precision}, as this run began"
+    else:
+        speeds = measure_precision(asked)
+        precision, reason = speeds.precision, str(speeds)
+    return replace(config, features=replace(asked, precision=precision)), reason
+
+
+def _began_with(folder: Path, asked: FeaturesConfig) -> str | None:
+    """The precision of the run in `folder`, where there is one with the same network and device."""
+    try:
+        before = read_settings(Config(), folder / "config.toml").features
+    except InputError:  # there is none, or none that can be read
+        return None
+    same = (before.network, before.device) == (asked.network, asked.device)
+    return before.precision if same and before.precision != "auto" else None
+
+
+def fit_run(
+    images: ImageSet,
+    config: Config,
+    folder: str | Path,
+    *,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> dict[str, dict[str, Any]]:
+    """Learn from `images` in the run folder, going on where it stopped; returns what each stage cost.
+
+    Classes that no image has are left out.
+    """
+    images, _ = learnable(images, config)
+    store = Store(folder)
+    with store.lock():
+        run = Run(store, workers=workers, progress=progress)
+        maker = detector_maker(store.folder)
+        config, _ = with_precision(config, folder)
+        run.keys = stage_keys(images, config, run)
+        store.write("config.toml", to_toml(config))
+        write_run(store, run.keys, images, maker)  # its detector stays until there is a new one
+        run.note(
+            "run started",
+            images=len(images),
+            classes=len(images.classes),
+            workers=run.workers,
+            precision=config.features.precision,
+        )
+        detector = learn(images, config, run)
+        detector.save(store.folder / DETECTOR)
+        write_run(store, run.keys, images, own_detector(run.keys, store.folder / DETECTOR))
+        run.note("run finished")
+    return run.costs
+
+
+def detect_run(
+    folder: RunFolder, images: ImageSet, *, workers: int | None = None, progress: Progress = silent
+) -> Detections:
+    """What the run's detector finds in `images`, kept in the run folder, going on where it stopped."""
+    with folder.store.lock():
+        run = Run(folder.store, workers=workers, progress=progress)
+        run.keys = detections_key(content_hash(folder.detector_file), images, run)
+        folder.add_detections(run.keys["detections"], images)  # first: `clean` keeps what is unfinished
+        return detect(folder.detector, images, run)
+
+
+def mined_windows(run: RunFolder) -> Detections:
+    """The box that refinement chose in each positive training image of each class, with its score."""
+    windows, features, refined = (run.result(stage) for stage in ("windows", "features", "refine"))
+    label = np.repeat(np.arange(len(refined.mined)), [len(rows) for rows in refined.mined])
+    row = np.concatenate([np.empty(0, np.int64), *refined.mined])
+    X = np.asarray(features.X[row], np.float64)
+    score = np.einsum("nd,nd->n", X, refined.W[label]) + refined.b[label]
+    if weight := run.config.refine.objectness:
+        score += weight * run.result("objectness").share[row, label]
+    return Detections(
+        image=np.searchsorted(windows.offsets, row, side="right") - 1,
+        xyxy=windows.xyxy[row],
+        score=score,
+        label=label,
+        ids=run.images.ids,
+        classes=run.images.classes,
+    )

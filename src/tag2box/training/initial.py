@@ -1,0 +1,162 @@
+"""The initial detector: a linear SVM of the covered windows against all windows of the negative images.
+
+    ½‖w‖² + C (p Σ_{covered} ℓ(wᵀx) + Σ_{negative windows} ℓ(-wᵀx)),    x with a bias feature β
+
+Negatives are millions, of which few matter. Rounds of hard-negative mining find them: train on those held,
+score every window (one pass over the features, one product per block for all classes), take in the hardest
+that have a loss, drop those far from having one. When no window outside has a loss the answer is that of all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.boxes import iou_matrix
+from tag2box.cover.greedy import Cover
+from tag2box.errors import InputError
+from tag2box.features.extract import Features
+from tag2box.mil.affine import Affine
+from tag2box.mil.losses import LOSSES
+from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
+from tag2box.runtime.progress import Progress, silent
+from tag2box.training.scoring import Weights, score_windows
+from tag2box.windows.search import Windows
+
+__all__ = ["InitialConfig", "first_positives", "train_initial"]
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+# A window held as a negative goes when its score falls below this: the release's -1.2.
+EVICT = -1.2
+MAX_ITER, TOL = 300, 1e-3
+
+
+@dataclass(frozen=True)
+class InitialConfig:
+    """The SVM on the first windows."""
+
+    # Weight of the loss; it assumes features of length 20 (R-CNN's). The release's.
+    C: float = 1e-3
+    # A constant feature, and what a positive counts for: the release's.
+    bias: float = 10.0
+    positive_weight: float = 2.0
+    loss: str = "squared_hinge"
+    # Passes over all windows at most, and negatives taken in at a pass and class.
+    rounds: int = 4
+    hardest: int = 4000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.loss not in ("squared_hinge", "logistic", "smooth_hinge"):
+            raise InputError(f"loss must be squared_hinge, logistic or smooth_hinge, but it is {self.loss!r}")
+        for name in ("C", "bias", "positive_weight", "rounds", "hardest"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} must be above 0, but it is {getattr(self, name)}")
+
+
+def first_positives(cover: Cover, windows: Windows, iou: float = 0.3) -> Rows:
+    """Covered windows in the order of selection; one that overlaps another before it in its image is out."""
+    kept: dict[int, list[int]] = {}
+    out = []
+    for image, row in zip(cover.image.tolist(), cover.covered.tolist(), strict=True):
+        mine = kept.setdefault(image, [])
+        if row not in mine and (not mine or iou_matrix(windows.xyxy[[row]], windows.xyxy[mine]).max() <= iou):
+            mine.append(row)
+            out.append(row)
+    return np.array(out, dtype=np.int64)
+
+
+def train_initial(
+    windows: Windows,
+    features: Features,
+    tags: NDArray[np.int8],
+    covers: Sequence[Cover],
+    config: InitialConfig,
+    *,
+    progress: Progress = silent,
+) -> Weights:
+    """The SVM of every class: its covered windows against all windows of its negative images.
+
+    Passes over X: `config.rounds` less one. Memory: 4 d bytes a window held.
+    """
+    machines = [
+        _Machine(features, first_positives(cover, windows), _rows(features, tags[:, c] == -1), config)
+        for c, cover in enumerate(covers)
+    ]
+    progress("initial detector", 0, config.rounds)
+    for round_ in range(config.rounds):
+        for machine in machines:
+            machine.train()
+        progress("initial detector", round_ + 1, config.rounds)
+        if round_ + 1 < config.rounds:
+            scores = score_windows(features.X, _weights(machines))
+            if not sum([machine.mine(scores[:, c]) for c, machine in enumerate(machines)]):
+                break
+    progress("initial detector", config.rounds, config.rounds)
+    return _weights(machines)
+
+
+class _Machine:
+    """One class: its positives, the negatives it holds, and θ = (w, v) with the intercept βv."""
+
+    def __init__(self, features: Features, positives: Rows, negatives: Rows, config: InitialConfig) -> None:
+        self.X, self.config = features.X, config
+        self.positives, self.negatives = positives, negatives
+        rng = np.random.default_rng(config.seed)
+        self.held = np.sort(rng.permutation(negatives)[: config.hardest])
+        self.theta = np.zeros(features.X.shape[1] + 1)
+        self.trace: list[dict[str, float]] = []
+
+    def train(self) -> None:
+        """Solve the SVM of what is held, from where it stood."""
+        c, rows = self.config, np.concatenate([self.positives, self.held])
+        if len(rows) == 0:
+            return
+        A = Affine(self.X[rows].astype(np.float32), c.bias)
+        y = np.repeat([1.0, -1.0], [len(self.positives), len(self.held)])
+        cost = np.where(y > 0, c.C * c.positive_weight, c.C)
+        problem = BagProblem(A, np.arange(len(rows) + 1), y, cost)
+        with A.few_threads():
+            objective = BagObjective(problem, LOSSES[c.loss], _alone)
+            self.theta, value, _ = lbfgs(objective, self.theta, MAX_ITER, TOL)
+            scores = A.scores(self.theta)
+        loss = cost * LOSSES[c.loss](y * scores)[0]
+        self.trace.append(
+            {
+                "objective": value,
+                "positive": float(loss[y > 0].sum()),
+                "negative": float(loss[y < 0].sum()),
+                "regularisation": float(self.theta @ self.theta / 2),
+                "held": len(self.held),
+            }
+        )
+        self.held = self.held[scores[y < 0] > EVICT]
+
+    def mine(self, scores: NDArray[np.float32]) -> int:
+        """Take in the hardest negatives that have a loss; how many are new."""
+        hard = self.negatives[scores[self.negatives] > -1]
+        new = np.setdiff1d(hard, self.held)
+        new = new[np.argsort(-scores[new], kind="stable")[: self.config.hardest]]
+        self.held = np.union1d(self.held, new)
+        return len(new)
+
+
+def _alone(scores: Floats, _offsets: Rows) -> tuple[Floats, Floats]:
+    """The maximum over bags of one window each."""
+    return scores, np.ones_like(scores)
+
+
+def _rows(features: Features, images: NDArray[np.bool_]) -> Rows:
+    """The windows of these images."""
+    parts = [np.arange(a, z) for (a, z), yes in zip(pairwise(features.offsets), images, strict=True) if yes]
+    return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def _weights(machines: Sequence[_Machine]) -> Weights:
+    theta = np.stack([machine.theta for machine in machines])
+    bias = machines[0].config.bias
+    return Weights(theta[:, :-1], bias * theta[:, -1], tuple(tuple(m.trace) for m in machines))

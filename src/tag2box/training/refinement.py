@@ -1,0 +1,271 @@
+"""Refinement: the latent SVMs at the scale of images, from the initial detector. Section 5 of the paper.
+
+A bag is an image, its instances are its windows:
+
+    ½‖w‖² + C Σ_i c_i ℓ(y_i f(w; i)),    f the maximum (LSVM) or the smoothed one f_μ (SLSVM) over windows j
+                                         of wᵀx_ij + γ o_ij
+
+Each image keeps a few windows in memory, its best ones at first. A round solves the problem of those held,
+then scores all windows (one pass over the features serves every class) and takes in each window that would
+change the answer: for f_μ, one above the threshold of its image's projection (the certificate), and
+for the maximum, one better than the best held. When none is left outside, the answer is that of all windows.
+
+The objectness o is the prior on the latent choice: without it (γ = 0, the paper's) both latent SVMs drift to
+parts of objects.
+
+In a class's trace a round has the objective over all windows, how many were held, and how many came in.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.errors import InputError
+from tag2box.features.extract import Features
+from tag2box.mil.affine import Affine
+from tag2box.mil.convex import ConvexHalf
+from tag2box.mil.losses import LOSSES
+from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
+from tag2box.mil.smoothing import segment_max, segment_smoothed_max
+from tag2box.runtime.packing import stored
+from tag2box.runtime.progress import Progress, silent
+from tag2box.training.calibration import calibrate
+from tag2box.training.scoring import Weights, score_windows
+from tag2box.windows.search import Windows
+
+__all__ = ["RefineConfig", "Refined", "best_windows", "refine"]
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+log = logging.getLogger("tag2box")
+
+METHODS = ("slsvm", "lsvm", "none")
+MAX_ITER = 200
+
+
+@dataclass(frozen=True)
+class RefineConfig:
+    """The latent SVM of each class."""
+
+    # "slsvm" smooths the maximum, "lsvm" does not, "none" leaves the initial detector as it is.
+    method: str = "slsvm"
+    # Weight of an image's loss; it assumes features of length 20. The paper's.
+    C: float = 1e-3
+    bias: float = 10.0
+    positive_weight: float = 2.0
+    # Smoothing, in units of the score. The release has 0.01.
+    mu: float = 0.1
+    # γ: what the best objectness of an image adds to a window's score while training. With more, the prior
+    # alone makes the margin. 0 is the paper's.
+    prior: float = 1.0
+    # The same afterwards, in detection. 0 is the paper's.
+    objectness: float = 2.0
+    # Windows held per image at first, passes over all windows at most, and when to stop.
+    top: int = 15
+    rounds: int = 30
+    tol: float = 1e-4
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise InputError(f"method must be one of {', '.join(METHODS)}, but it is {self.method!r}")
+        for name in ("C", "bias", "positive_weight", "mu", "top", "rounds", "tol"):
+            if not getattr(self, name) > 0:
+                raise InputError(f"{name} must be above 0, but it is {getattr(self, name)}")
+        for name in ("prior", "objectness"):
+            if not getattr(self, name) >= 0:
+                raise InputError(f"{name} must be at least 0, but it is {getattr(self, name)}")
+
+
+@stored
+@dataclass(frozen=True)
+class Refined(Weights):
+    """`Weights`, and what they say of the images learned from.
+
+    mined: per class the window found in each positive image, rows of X; calibration: see there.
+    """
+
+    mined: tuple[Rows, ...] = ()
+    calibration: Floats = field(default_factory=lambda: np.empty((0, 2)))
+
+
+def refine(
+    windows: Windows,
+    features: Features,
+    tags: NDArray[np.int8],
+    initial: Weights,
+    config: RefineConfig,
+    *,
+    objectness: NDArray[np.float32] | None = None,
+    progress: Progress = silent,
+) -> Refined:
+    """The refined detector of every class, from `initial`; objectness: (n_windows, n_classes).
+
+    At most `config.rounds` passes over the features and two more. Memory: 17 bytes a window and class
+    (scores, objectness, which are held), and the windows held of one class at a time, 4 d bytes each.
+    """
+    if objectness is None and ((config.method != "none" and config.prior > 0) or config.objectness > 0):
+        raise InputError("prior and objectness need the objectness of the windows: give it, or set both to 0")
+    share = np.zeros((len(features.X), tags.shape[1]), np.float32) if objectness is None else objectness
+    weights = initial
+    if config.method != "none":
+        classes = [
+            _Class(windows, features, tags[:, c], share[:, c], initial, c, config)
+            for c in range(tags.shape[1])
+        ]
+        weights = _descend(features, classes, progress)
+    scores = score_windows(features.X, weights) + np.float32(config.objectness) * share
+    mined = best_windows(windows.offsets, tags, scores)
+    curves = calibrate(_best_of_image(windows, scores), tags)
+    return Refined(weights.W, weights.b, weights.trace, mined, curves)
+
+
+def best_windows(
+    offsets: NDArray[np.int64], tags: NDArray[np.int8], scores: NDArray[np.float32]
+) -> tuple[Rows, ...]:
+    """The best-scored window of each positive image, in their order: rows of X, one array per class."""
+    out = []
+    for c in range(tags.shape[1]):
+        images = np.flatnonzero((tags[:, c] == 1) & (np.diff(offsets) > 0))
+        spans = zip(offsets[images], offsets[images + 1], strict=True)
+        out.append(np.array([a + scores[a:z, c].argmax() for a, z in spans], dtype=np.int64))
+    return tuple(out)
+
+
+def _best_of_image(windows: Windows, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    """(n_images, n_classes); -inf where an image has no windows."""
+    spans = pairwise(windows.offsets)
+    return np.stack([scores[a:z].max(axis=0, initial=-np.inf) for a, z in spans])
+
+
+def _descend(features: Features, classes: "Sequence[_Class]", progress: Progress) -> Weights:
+    """Rounds of solving and looking, until every class is done."""
+    rounds = classes[0].config.rounds
+    progress("refinement", 0, rounds)
+    for round_ in range(rounds + 1):
+        scores = score_windows(features.X, _weights(classes))
+        for c, one in enumerate(classes):
+            one.look(scores[:, c])
+        if round_ == rounds or all(one.done for one in classes):
+            break
+        for one in classes:
+            one.solve()
+        progress("refinement", round_ + 1, rounds)
+    progress("refinement", rounds, rounds)
+    unsettled = sum(not one.done for one in classes)
+    if unsettled:
+        log.warning(
+            "refinement: %d of %d classes still changed after %d passes: raise refine.rounds",
+            unsettled,
+            len(classes),
+            rounds,
+        )
+    for one in classes:
+        one.theta = one.best_theta
+    return _weights(classes)
+
+
+class _Class:
+    """The latent SVM of one class: its bags, the windows it holds, and θ = (w, v) with the intercept βv."""
+
+    def __init__(
+        self,
+        windows: Windows,
+        features: Features,
+        tags: NDArray[np.int8],
+        share: NDArray[np.float32],
+        initial: Weights,
+        c: int,
+        config: RefineConfig,
+    ) -> None:
+        bags = np.flatnonzero((tags != 0) & (np.diff(windows.offsets) > 0))
+        rows = [np.arange(windows.offsets[i], windows.offsets[i + 1]) for i in bags]
+        self.X, self.share, self.config = features.X, share, config
+        self.y = tags[bags].astype(np.float64)
+        self.cost = np.where(self.y > 0, config.C * config.positive_weight, config.C)
+        self.offsets = np.cumsum([0, *map(len, rows)])  # of the bags' windows among themselves
+        self.rows = np.concatenate([np.empty(0, np.int64), *rows])
+        self.held = np.zeros(len(self.rows), np.bool_)
+        self.theta = np.append(initial.W[c], initial.b[c] / config.bias)
+        self.best_theta, self.best_value = self.theta, np.inf
+        self.witness = np.empty(0, np.int64)
+        self.trace: list[dict[str, float]] = []
+        self.done = not (self.y > 0).any() or not (self.y < 0).any()
+
+    def look(self, scores: NDArray[np.float32]) -> None:
+        """See all windows' scores: take in those that would change the answer, or be done."""
+        if self.done:
+            return
+        s = scores[self.rows] + self._prior(self.rows)
+        if not self.trace:
+            self.held |= _top(s, self.offsets, self.config.top)
+        f, enters = self._smooth(s) if self.config.method == "slsvm" else self._maximum(s)
+        loss = LOSSES["squared_hinge"](self.y * f)[0]
+        value = float(self.theta @ self.theta / 2 + self.cost @ loss)
+        enters &= ~self.held
+        self.held |= enters
+        self.trace.append({"objective": value, "held": int(self.held.sum()), "entered": int(enters.sum())})
+        if self.config.method == "slsvm":
+            # What came in may change the answer: a small fall alone is no certificate.
+            self._judge(value, exact=len(self.trace) > 1, settled=not enters.any())
+        elif not enters.any() or len(self.trace) == 1:  # else the convex half is not yet that of all windows
+            witness = segment_max(s, self.offsets)[1][self.y > 0]
+            self._judge(value, exact=np.array_equal(witness, self.witness))
+            self.witness = witness
+            self.held[witness] = True
+
+    def _prior(self, rows: Rows) -> Floats:
+        return self.config.prior * self.share[rows].astype(np.float64)
+
+    def _judge(self, value: float, *, exact: bool, settled: bool = True) -> None:
+        """Keep the best θ; done, if `settled`, when it is exact or hardly better than the best before it."""
+        fall = self.best_value - value
+        if fall > 0:
+            self.best_theta, self.best_value = self.theta, value
+        self.done = settled and (exact or fall <= self.config.tol * value)
+
+    def _smooth(self, s: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        f, u = segment_smoothed_max(s, self.offsets, self.config.mu, "l2", self.config.top)
+        return f, u > 0
+
+    def _maximum(self, s: Floats) -> tuple[Floats, NDArray[np.bool_]]:
+        """The best of each bag; in a negative bag that has a loss it must be held."""
+        f, where = segment_max(s, self.offsets)
+        enters = np.zeros(len(s), np.bool_)
+        enters[where[(self.y < 0) & (f > -1)]] = True
+        return f, enters
+
+    def solve(self) -> None:
+        """The problem of the windows held, from where θ stands."""
+        if self.done:
+            return
+        at = np.flatnonzero(self.held)
+        A = Affine(self.X[self.rows[at]].astype(np.float32), self.config.bias, self._prior(self.rows[at]))
+        problem = BagProblem(A, np.searchsorted(at, self.offsets), self.y, self.cost)
+        with A.few_threads():
+            if self.config.method == "slsvm":
+                maximum = partial(segment_smoothed_max, mu=self.config.mu, omega="l2")
+                objective = BagObjective(problem, LOSSES["squared_hinge"], maximum)
+                self.theta = lbfgs(objective, self.theta, MAX_ITER, self.config.tol)[0]
+            else:
+                half = ConvexHalf(problem, "squared_hinge")
+                self.theta = half.solve(self.theta, np.searchsorted(at, self.witness), self.config.tol)
+
+
+def _top(s: Floats, offsets: Rows, n: int) -> NDArray[np.bool_]:
+    """The `n` best of every bag."""
+    out = np.zeros(len(s), np.bool_)
+    for a, z in pairwise(offsets):
+        out[a + np.argsort(-s[a:z], kind="stable")[:n]] = True
+    return out
+
+
+def _weights(classes: Sequence[_Class]) -> Weights:
+    theta = np.stack([one.theta for one in classes])
+    bias = classes[0].config.bias
+    return Weights(theta[:, :-1], bias * theta[:, -1], tuple(tuple(one.trace) for one in classes))
