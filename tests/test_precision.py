@@ -8,7 +8,8 @@ import pytest
 from tests._toys import FAST, make_toys
 
 import tag2box as t2b
-from tag2box import features, runs
+from tag2box import run_folder
+from tag2box.features import extract
 from tag2box.features.extract import FeaturesConfig, find_features, measure_precision
 from tag2box.features.networks import precision
 from tag2box.features.networks.inference import offered
@@ -113,7 +114,9 @@ def images(tmp_path_factory):
 
 
 def fastest_is(monkeypatch, name):
-    monkeypatch.setattr(runs, "measure_precision", lambda _config: Speeds(name, {"f32": 2.0, name: 1.0}))
+    monkeypatch.setattr(
+        run_folder, "measure_precision", lambda _config: Speeds(name, {"f32": 2.0, name: 1.0})
+    )
 
 
 def test_a_run_keeps_the_precision_that_it_began_with(images, tmp_path, monkeypatch):
@@ -141,8 +144,8 @@ def test_workers_are_told_the_precision(images, monkeypatch):
         told.append(function.args[0].precision)
         return [np.zeros((1, 1))] * len(jobs)
 
-    monkeypatch.setattr(features, "measure_precision", lambda _config: Speeds("f16", {}))
-    monkeypatch.setattr(features, "map_ordered", map_ordered)
+    monkeypatch.setattr(extract, "measure_precision", lambda _config: Speeds("f16", {}))
+    monkeypatch.setattr(extract, "map_ordered", map_ordered)
     windows = Windows(np.ones((len(images), 4), np.float32), np.arange(len(images) + 1))
     projection = Projection(np.zeros(1), np.ones((1, 1)), "l2", 1.0)
     find_features(images, windows, projection, FeaturesConfig(), workers=2)
