@@ -86,7 +86,7 @@ def test_scoring_block_by_block_is_scoring_all(monkeypatch):
     rng = np.random.default_rng(2)
     X, weights = rng.normal(size=(100, 8)).astype(np.float32), Weights(rng.normal(size=(3, 8)), np.ones(3))
     whole = score_windows(X, weights)
-    monkeypatch.setattr("tag2box.training.initial.BLOCK", 7)
+    monkeypatch.setattr("tag2box.training.scoring.BLOCK", 7)
     np.testing.assert_allclose(score_windows(X, weights), whole, rtol=1e-5)
 
 
