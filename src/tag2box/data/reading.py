@@ -34,7 +34,7 @@ def read_images(
         are listed in `skipped`, like symbolic links that lead out of the folder, which are never followed.
 
     True boxes, where the format has them, go to `truth`: for evaluation only. Images are not decoded here:
-    `tag2box.data.look` does that. Memory: a few hundred bytes per image and box; five times the file for JSON.
+    `tag2box.data.look` does that. Memory: some hundred bytes per image and box; five times the file for JSON.
     """
     if on_error not in {"fail", "skip"}:
         raise InputError(f"on_error must be 'fail' or 'skip', but it is {on_error!r}")
