@@ -10,13 +10,15 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array
 from numpy.typing import NDArray
 
-from tag2box.runtime.compiled import kernel
+from tag2box.runtime.compiled import cpu_features, is_x86, kernel
 
 __all__ = ["as_rows", "distance"]
 
 array_view: Any = make_array  # untyped in numba
 LANES = 16
-I64, DOUBLE = ir.IntType(64), ir.DoubleType()
+I32, I64, DOUBLE = ir.IntType(32), ir.IntType(64), ir.DoubleType()
+# Without this instruction LLVM would call a library function for half floats, which is not there.
+SPELLED_OUT = is_x86() and "f16c" not in cpu_features()
 # Half floats come as their bits: numba does not compute with them.
 ELEMENT = {types.uint16: ir.HalfType(), types.float32: ir.FloatType(), types.float64: DOUBLE}
 
@@ -52,7 +54,25 @@ def _squared_typing(_context: Any, X: Any, _i: Any, _j: Any) -> Any:
 _squared: Any = intrinsic(_squared_typing)
 
 
+def _from_bits(b: ir.IRBuilder, half: ir.Value, lanes: int) -> ir.Value:
+    """Half floats as floats: exponent and mantissa moved to their places, times 2^112 for the other bias."""
+
+    def kind(scalar: ir.Type) -> ir.Type:
+        return ir.VectorType(scalar, lanes) if lanes > 1 else scalar
+
+    def constant(scalar: ir.Type, value: float) -> ir.Constant:
+        return ir.Constant(kind(scalar), [value] * lanes if lanes > 1 else value)
+
+    bits = b.zext(b.bitcast(half, kind(ir.IntType(16))), kind(I32))
+    size = b.bitcast(b.shl(b.and_(bits, constant(I32, 0x7FFF)), constant(I32, 13)), kind(ir.FloatType()))
+    size = b.fmul(size, constant(ir.FloatType(), 2.0**112))  # exact, for the smallest too
+    sign = b.shl(b.and_(bits, constant(I32, 0x8000)), constant(I32, 16))
+    return b.bitcast(b.or_(b.bitcast(size, kind(I32)), sign), kind(ir.FloatType()))
+
+
 def _wide(b: ir.IRBuilder, value: ir.Value, lanes: int) -> ir.Value:
+    if (value.type.element if lanes > 1 else value.type) == ir.HalfType() and SPELLED_OUT:
+        value = _from_bits(b, value, lanes)
     for kind in (ir.FloatType(), DOUBLE):
         target = ir.VectorType(kind, lanes) if lanes > 1 else kind
         element = value.type.element if lanes > 1 else value.type

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.neighbors.arithmetic import ARITHMETIC
 from tag2box.neighbors.distance import distance
 from tag2box.neighbors.int8 import LANES, ROWS, row_scores, score_tile, top_tile
 from tag2box.runtime.compiled import kernel
@@ -24,7 +25,8 @@ __all__ = [
 
 Floats = NDArray[np.floating[Any]]
 LOWEST, HIGHEST = np.int32(-(2**31)), np.int32(2**31 - 1)
-SIGN = np.int32(-0x7F7F7F80)  # 0x80808080: from signed bytes to bytes + 128
+# To be flipped in a query: 0x80808080 adds 128 to signed bytes, which makes them unsigned.
+SIGN = np.int32(-0x7F7F7F80 if ARITHMETIC.shift else 0)
 # Bounds are kept in float32, distances compared in it: both are off by less than this share.
 ROUNDING = 2e-6
 BINS = 512
@@ -32,7 +34,7 @@ BINS = 512
 
 @kernel
 def pack(W: NDArray[np.int32], rows: NDArray[np.int64], out: NDArray[np.int32]) -> None:
-    """Rows of W as the tiles want queries: out (groups, LANES), bytes + 128; spare lanes are 0."""
+    """Rows of W as the tiles want queries: out (groups, LANES), shifted; spare lanes are 0."""
     for lane in range(LANES):
         for g in range(len(out)):
             out[g, lane] = W[rows[lane], g] ^ SIGN if lane < len(rows) else 0
@@ -40,7 +42,7 @@ def pack(W: NDArray[np.int32], rows: NDArray[np.int64], out: NDArray[np.int32]) 
 
 @kernel
 def as_bytes(W: NDArray[np.int32], rows: NDArray[np.int64], out: NDArray[np.int32]) -> None:
-    """Rows of W as unsigned bytes + 128, one after the other; out (rows, at least groups) is zero before."""
+    """Rows of W as queries, one after the other; out (rows, at least groups) is zero before."""
     for r in range(len(rows)):
         for g in range(W.shape[1]):
             out[r, g] = W[rows[r], g] ^ SIGN
@@ -203,7 +205,7 @@ def settle(
     left = np.zeros(len(first), np.int64)
     left_place, left_query = np.empty(len(place), np.int64), np.empty(len(place), np.int64)
     scores = np.empty(ROWS, np.int32)
-    stride, chunks = 4 * W.shape[1], queries.shape[1] // 16
+    stride = 4 * W.shape[1]
     n = 0
     for i in range(len(start) - 1):
         for c in range(first[i], first[i + 1]):
@@ -222,7 +224,7 @@ def settle(
                 stride,
                 np.intp(bias.ctypes.data) + 4 * (start[i] + w),
                 np.intp(scores.ctypes.data),
-                chunks,
+                queries.shape[1],
             )
             # The likeliest window first: what is farther than that for certain is not measured.
             likeliest = scores.argmax()

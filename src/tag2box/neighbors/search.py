@@ -82,7 +82,8 @@ def group_neighbors(
     image, then the smaller window. So the answer depends neither on `block` nor on `workers` (threads).
 
     `block` queries are searched at a time, by default so that each worker gets as many. Memory beside X and
-    the answer: d + 20 bytes a window, and 16 block (n_images + 3 k) bytes a worker, 0.4 GB at most.
+    the answer: d + 20 bytes a window (2 d + 20 without VNNI), and 16 block (n_images + 3 k) bytes a worker,
+    0.4 GB at most.
     """
     if block is None:
         count, share = np.asarray(queries).size, n_workers(workers)
