@@ -8,10 +8,10 @@ from time import process_time
 import numpy as np
 
 from benchmarks import Line, Skip, data, trained
+from tag2box.cover.degrees import compared
 from tag2box.cover.greedy import cover_graph, greedy_cover
 from tag2box.cover.mining import negative_mining
 from tag2box.cover.snapping import above_chance, best_share, contrast, snap
-from tag2box.cover.stage import compared
 from tag2box.data.reading import read_images
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.scores import corloc

@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import Line, trained
-from tag2box.cover.stage import compared
+from tag2box.cover.degrees import compared
 from tag2box.neighbors.index import build_index
 from tag2box.neighbors.search import group_neighbors
 

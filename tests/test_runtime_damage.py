@@ -135,7 +135,7 @@ def test_a_damaged_shard_of_a_stopped_stage_is_made_again(work):
     flip(part / "000001-000002.npz", 90)
     (part / "000000-000001.npz").write_bytes(b"")
     work()
-    assert [name for name in work.computed if "windows" in name] == ["windows 3", "windows 0", "windows 1"]
+    assert [name for name in work.computed if "windows" in name] == ["windows 0", "windows 1", "windows 3"]
 
 
 def test_damaged_rows_of_a_stopped_stage_are_made_again(work):

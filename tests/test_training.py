@@ -1,6 +1,7 @@
 """From degrees to detectors: each stage against a slow and obvious twin, or a peer that everybody trusts."""
 
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -19,9 +20,13 @@ from tag2box import (
     smoothed_max,
 )
 from tag2box.boxes import iou_matrix
-from tag2box.cover.stage import CoverConfig, count_neighbors, find_covers, known_tags
+from tag2box.cover.config import CoverConfig, known_tags
+from tag2box.cover.degrees import block_count, count_blocks, count_neighbors, join_degrees
+from tag2box.cover.stage import find_covers
 from tag2box.errors import InputError
 from tag2box.features.extract import Features
+from tag2box.runtime.run import Run
+from tag2box.runtime.store import Store, stage_key
 from tag2box.training.initial import InitialConfig, first_positives, train_initial
 from tag2box.training.refinement import RefineConfig, refine
 from tag2box.windows.search import Windows
@@ -76,6 +81,45 @@ def test_degrees_are_counted_by_the_book(data):
             hits = positive[np.argsort(distance, kind="stable")[:k]].sum()
             chance = (positive.sum() - 1) / (N_IMAGES - 1)
             assert degrees.above[row, c] == pytest.approx((hits - 1) / (k - 1) - chance)
+
+
+@pytest.mark.parametrize("stop", [0, 1, 4])
+def test_degrees_go_on_where_they_were_stopped(data, tmp_path, monkeypatch, stop):
+    """Blocks that were counted before a stop are not counted again, and the bytes are those of one go."""
+    _, features, tags = data
+    config = CoverConfig(dimensions=D)
+    monkeypatch.setattr("tag2box.neighbors.search.BLOCK", 32)
+    whole = count_neighbors(features, tags, config)
+    blocks = block_count(features, tags, config)
+    assert blocks > 5
+    run, counted = Run(Store(tmp_path), workers=2), []
+    run.keys["degrees"] = stage_key("degrees", 1, {})
+
+    def count(skip, progress, stop=None):
+        todo = [i for i in range(blocks) if i not in skip]
+        for i, part in zip(
+            todo, count_blocks(features, tags, config, skip, progress, workers=2), strict=True
+        ):
+            if i == stop:
+                raise KeyboardInterrupt
+            counted.append(i)
+            yield part
+
+    join = partial(join_degrees, features, tags, config)
+    with pytest.raises(KeyboardInterrupt):
+        run.in_blocks("degrees", blocks, partial(count, stop=stop), join)
+    found = run.in_blocks("degrees", blocks, count, join)
+    assert counted == list(range(blocks))
+    assert found.above.tobytes() == whole.above.tobytes()
+    assert found.far.tobytes() == whole.far.tobytes()
+
+
+def test_without_a_positive_image_there_is_nothing_to_count(data):
+    _, features, tags = data
+    none = count_neighbors(features, -np.abs(tags), CoverConfig(dimensions=D))
+    assert not none.above.any()
+    assert not none.far.any()
+    assert none.above.shape == (len(features.X), tags.shape[1])
 
 
 def test_only_the_first_dimensions_are_compared(data):

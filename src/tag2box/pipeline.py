@@ -4,13 +4,15 @@ Each stage is loaded from the run folder, or computed and saved there: a second 
 that was killed goes on where it stopped, and a changed setting costs only what depends on it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.cover.stage import CoverConfig, count_neighbors, find_covers, known_tags
+from tag2box.cover.config import CoverConfig, known_tags
+from tag2box.cover.degrees import Degrees, block_count, count_blocks, join_degrees
+from tag2box.cover.stage import find_covers
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import DetectConfig, Detector, detect_images
 from tag2box.features.backbone import load_network
@@ -99,9 +101,7 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
     share = objectness.share if objectness else None
 
     # 4. Neighbours: how many of the images nearest to each window are positive.
-    degrees = run.result(
-        "degrees", lambda: count_neighbors(features, tags, config.cover, workers=workers, progress=progress)
-    )
+    degrees = count_all_neighbors(features, tags, config, run)
 
     # 5. Cover: few windows whose neighbours reach nearly every positive image.
     covers = run.result(
@@ -194,6 +194,19 @@ def find_maps(images: ImageSet, windows: Windows, config: Config, run: Run) -> M
         return find_cells(images[a:z], side, config.features, workers=run.workers, progress=progress)
 
     return run.in_rows("maps", offsets, channels, "float16", extract, lambda X: Maps(X, offsets, shape))
+
+
+def count_all_neighbors(features: Features, tags: NDArray[np.int8], config: Config, run: Run) -> Degrees:
+    """The degrees of every window, block by block."""
+    cover = config.cover
+
+    def count(skip: Container[int], progress: Progress) -> Iterator[Degrees]:
+        return count_blocks(features, tags, cover, skip, progress, workers=run.workers)
+
+    def joined(parts: Sequence[Degrees]) -> Degrees:
+        return join_degrees(features, tags, cover, parts)
+
+    return run.in_blocks("degrees", block_count(features, tags, cover), count, joined)
 
 
 def detect(detector: Detector, images: ImageSet, run: Run) -> Detections:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tag2box.cover.stage import known_tags
+from tag2box.cover.config import known_tags
 from tag2box.data.reading import read_images
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector

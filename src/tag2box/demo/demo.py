@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tag2box.cover.config import CoverConfig
 from tag2box.cover.mining import negative_mining
-from tag2box.cover.stage import CoverConfig
 from tag2box.demo.scenes import make_scenes
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.scores import CorLoc, Scores, corloc, evaluate

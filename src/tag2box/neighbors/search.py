@@ -38,7 +38,7 @@ from tag2box.runtime.executor import n_workers
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = ["Neighbors", "group_neighbors", "neighbor_blocks"]
+__all__ = ["Neighbors", "block_size", "group_neighbors", "neighbor_blocks"]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -87,7 +87,7 @@ def group_neighbors(
     """
     if block is None:
         count, share = np.asarray(queries).size, n_workers(workers)
-        rounds = -(-count // (share * _most(offsets)))
+        rounds = -(-count // (share * block_size(offsets)))
         block = max(-(-count // max(share * rounds, 1)), 1)
     blocks = neighbor_blocks(X, offsets, queries, k, block=block, workers=workers, progress=progress)
     none = np.empty((0, max(k, 0)), np.int32)
@@ -114,7 +114,7 @@ def neighbor_blocks(
     The default of `block` depends on the number of images alone.
     """
     bounds, rows = _checked(X, offsets, queries, k)
-    block = _most(offsets) if block is None else block
+    block = block_size(offsets) if block is None else block
     if block < 1:
         raise InputError(f"block must be at least 1, but it is {block}")
     own = (np.searchsorted(bounds, rows, side="right") - 1).astype(np.int32)
@@ -134,8 +134,8 @@ def neighbor_blocks(
             progress("neighbours", done := done + 1, len(blocks))
 
 
-def _most(offsets: ArrayLike) -> int:
-    """Queries in a block: their table of images stays within `TABLE` bytes."""
+def block_size(offsets: ArrayLike) -> int:
+    """Queries in a block by default: their table of images stays within `TABLE` bytes."""
     return int(np.clip(TABLE // (16 * max(len(np.asarray(offsets)), 1)), LANES, BLOCK))
 
 

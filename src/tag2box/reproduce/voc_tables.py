@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tag2box.cover.stage import CoverConfig
+from tag2box.cover.config import CoverConfig
 from tag2box.data.reading import read_images
 from tag2box.detection.detections import Detections, detect_windows
 from tag2box.detection.detector import Detector

@@ -5,7 +5,7 @@ Long stages come in shards, pure functions of their items: a run that was killed
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -57,27 +57,59 @@ class Run:
     ) -> T:
         """The same for n items, computed shard by shard: `compute(a, z, progress)` of items a to z."""
 
+        return self._in_parts(
+            stage,
+            _bounds(n),
+            lambda missing: (compute(a, z, self._within(a, n)) for a, z in missing),
+            merge,
+        )
+
+    def in_blocks(
+        self,
+        stage: str,
+        n: int,
+        compute: Callable[[Container[int], Progress], Iterator[T]],
+        merge: Callable[[Sequence[T]], T],
+    ) -> T:
+        """The same for n blocks that are computed in one go: `compute(skip, progress)` of all but some."""
+
+        def produce(missing: Sequence[tuple[int, int]]) -> Iterator[T]:
+            skip = set(range(n)) - {a for a, _ in missing}
+            return compute(skip, lambda label, done, _: self.progress(label, len(skip) + done, n))
+
+        return self._in_parts(stage, [(i, i + 1) for i in range(n)], produce, merge)
+
+    def _in_parts(
+        self,
+        stage: str,
+        bounds: Sequence[tuple[int, int]],
+        produce: Callable[[Sequence[tuple[int, int]]], Iterator[T]],
+        merge: Callable[[Sequence[T]], T],
+    ) -> T:
+        """The result that is merged of parts; `produce` makes those that are missing or damaged."""
+
         def make() -> None:
-            parts = self.store.shards(stage, self.keys[stage])
-            bounds = _bounds(n)
-            missing = [(a, z) for a, z in bounds if not parts.has(a, z)]
-            with self._timed(stage, shards=len(bounds), shards_reused=len(bounds) - len(missing)):
-                for a, z in missing:
-                    parts.save(a, z, compute(a, z, self._within(a, n)))
-                whole = merge([self._part(parts, a, z, n, compute) for a, z in bounds])
-                self.store.save(stage, self.keys[stage], whole)
+            stored = self.store.shards(stage, self.keys[stage])
+            parts: dict[tuple[int, int], T] = dict(self._intact(stored, bounds))
+            missing = [part for part in bounds if part not in parts]
+            with self._timed(stage, shards=len(bounds), shards_reused=len(parts)):
+                for part, made in zip(missing, produce(missing), strict=True):
+                    stored.save(*part, made)
+                    parts[part] = made
+                self.store.save(stage, self.keys[stage], merge([parts[part] for part in bounds]))
 
         found: T = self._stored(stage, make)
         return found
 
-    def _part(self, parts: Shards, a: int, z: int, n: int, compute: Callable[[int, int, Progress], T]) -> T:
-        try:
-            found: T = parts.load(a, z)
-        except DamagedError as damage:
-            self.note("damaged", reason=str(damage))
-            parts.save(a, z, compute(a, z, self._within(a, n)))
-            found = parts.load(a, z)
-        return found
+    def _intact(
+        self, stored: Shards, bounds: Sequence[tuple[int, int]]
+    ) -> Iterator[tuple[tuple[int, int], Any]]:
+        for a, z in bounds:
+            try:
+                if stored.has(a, z):
+                    yield (a, z), stored.load(a, z)
+            except DamagedError as damage:
+                self.note("damaged", reason=str(damage))
 
     def in_rows(
         self,

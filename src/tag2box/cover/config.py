@@ -1,0 +1,68 @@
+"""Settings of the first windows, and what they make of unknown tags."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.cover.greedy import G
+from tag2box.errors import InputError
+
+__all__ = ["CoverConfig", "known_tags"]
+
+UNKNOWN = {"ignore": 0, "positive": 1, "negative": -1}
+
+
+@dataclass(frozen=True)
+class CoverConfig:
+    """How the first windows are found. The defaults are from the table in docs/cover.md."""
+
+    # "cover" is the paper's; "negative_mining" its rival (Siva et al. 2012).
+    initialiser: str = "cover"
+    # Of the features' dimensions the first so many are compared: more did not help, and cost time.
+    dimensions: int = 128
+    # Nearest images looked at, as a share of the positive ones: the release's half.
+    k: float = 0.5
+    # Boxes that count in an image, what they count for, and how much of all must be covered.
+    t: int = 1
+    g: str = "identity"
+    alpha: float = 0.95
+    # "marginal" is the paper's greedy, "score" the release's.
+    method: str = "score"
+    # Windows of an image that may be selected, as a share: those with the most positive neighbours (release).
+    seeds: float = 0.2
+    # What each covered window gives way to: the window of its image, overlapping it, of highest "objectness"
+    # (object_maps) or "contrast"; "none" is the paper's.
+    snap: str = "objectness"
+    # What a tag of 0 means: "ignore", "positive" (the release) or "negative".
+    unknown: str = "ignore"
+
+    def __post_init__(self) -> None:
+        known = {
+            "initialiser": ("cover", "negative_mining"),
+            "g": tuple(G),
+            "method": ("marginal", "score"),
+            "snap": ("objectness", "contrast", "none"),
+            "unknown": tuple(UNKNOWN),
+        }
+        for name, allowed in known.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(
+                    f"{name} must be one of {', '.join(allowed)}, but it is {getattr(self, name)!r}"
+                )
+        for name in ("k", "alpha", "seeds"):
+            if not 0 < getattr(self, name) <= 1:
+                raise InputError(f"{name} must lie above 0 and up to 1, but it is {getattr(self, name)}")
+        for name in ("t", "dimensions"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+
+    @property
+    def snaps_by(self) -> str:
+        """`snap`, of a cover; the rival's windows stay as they are."""
+        return self.snap if self.initialiser == "cover" else "none"
+
+
+def known_tags(tags: NDArray[np.int8], unknown: str) -> NDArray[np.int8]:
+    """`tags` with every 0 read as `unknown` says; "ignore" leaves them."""
+    return np.where(tags == 0, np.int8(UNKNOWN[unknown]), tags)
