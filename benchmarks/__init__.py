@@ -4,8 +4,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from tag2box.images import ImageSet
 from tag2box.run_folder import RunFolder
 from tag2box.windows.search import Windows, find_windows
@@ -51,5 +49,6 @@ def trained() -> RunFolder:
 def top_windows(images: ImageSet, most: int) -> Windows:
     """At most `most` windows of each image, the likeliest objects first."""
     windows = find_windows(images, workers=None)
-    boxes = [windows[i][:most] for i in range(len(windows))]
-    return Windows(np.concatenate(boxes), np.cumsum([0, *map(len, boxes)]))
+    return Windows.concatenate(
+        [Windows.of_image(windows[i][:most], windows.sizes[i]) for i in range(len(windows))]
+    )

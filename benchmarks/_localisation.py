@@ -40,7 +40,7 @@ def nearest(X, offsets):
 
 def hit(distance, images, windows, image, label, columns, n_positive):
     """Whether the best window of the image, by degree and by contrast, is on an object."""
-    own = distance[windows.offsets[image] : windows.offsets[image + 1]][:, columns]
+    own = distance[windows.rows_of(image)][:, columns]
     degree, tie = degrees(own, n_positive)
     boxes = windows[image]
     k = n_positive // 2

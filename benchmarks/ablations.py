@@ -64,7 +64,7 @@ class Trial:
         self.windows, self.features = run.result("windows"), run.result("features")
         self.maps, self.degrees = run.result("maps"), run.result("degrees")
         self.fold = np.random.default_rng(seed).integers(0, FOLDS, len(images))
-        self.own = np.repeat(np.arange(len(images)), np.diff(self.windows.offsets))
+        self.own = self.windows.image_of(np.arange(len(self.windows.xyxy)))
         self.objectness = cache(self.objectness)  # many settings share these
         self.covers = cache(self.covers)
 
@@ -98,15 +98,15 @@ class Trial:
         scores, windows = self.scores(config), self.windows
         parts = [
             detect_windows(
-                scores[windows.offsets[i] : windows.offsets[i + 1]],
+                scores[a:z],
                 windows[i],
                 image=i,
                 classes=self.images.classes,
             )
-            for i in range(len(windows))
+            for i, (a, z) in enumerate(windows.spans())
         ]
         found = Detections.concatenate(parts, ids=self.images.ids)
-        rows = best_windows(windows.offsets, self.images.tags, scores)
+        rows = best_windows(windows, self.images.tags, scores)
         row, label = np.concatenate(rows), np.repeat(np.arange(len(rows)), [len(r) for r in rows])
         best = Detections(
             image=self.own[row],

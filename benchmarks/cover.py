@@ -98,7 +98,7 @@ def corloc_table():
     windows, share = run.result("windows"), run.result("objectness").share
     X, offsets = compared(run.result("features"), run.config.cover), windows.offsets
     positive = np.flatnonzero((images.tags == 1).any(axis=1))
-    queries = np.concatenate([np.arange(offsets[i], offsets[i + 1]) for i in positive])
+    queries = windows.rows_of(positive)
     most = max(len(images.positives(name)) for name in images.classes) // 2
     table = group_neighbors(X, offsets, queries, most, workers=None)
     authors = measured(images, [authors_windows(images, name) for name in images.classes])

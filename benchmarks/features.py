@@ -16,7 +16,7 @@ from tag2box.data.reading import read_images
 from tag2box.features.backbone import load_network
 from tag2box.features.extract import FeaturesConfig, find_features, find_projection, window_features
 from tag2box.features.modes import padded
-from tag2box.windows.search import Windows, selective_search
+from tag2box.windows.search import selective_search
 
 DEFAULT = FeaturesConfig()
 PHOTOS, ROUNDS = 40, 3
@@ -106,7 +106,7 @@ def precision(images, windows):
     """Mean cosine of the raw vectors in reduced precision to those in fp32."""
     raw = replace(DEFAULT, dimensions=None, norm="l2", length=1.0, dtype="float32")
     chosen = images.take(np.arange(6))
-    some = Windows(windows.xyxy[: windows.offsets[6]], windows.offsets[:7])
+    some = windows.part(0, 6)
     identity = find_projection(chosen, some, raw)
     reduced, full = (
         find_features(chosen, some, identity, replace(raw, precision=p)).X for p in ("bf16", "f32")

@@ -54,7 +54,7 @@ def main():
         projection = find_projection(images, windows, config, workers=None, progress=progress)
         features = find_features(images, windows, projection, config, workers=None, progress=progress)
         positives = images.positives(arguments.name)
-        queries = np.concatenate([np.arange(*windows.offsets[[i, i + 1]]) for i in positives])
+        queries = windows.rows_of(positives)
         k = len(positives) // 2
         table = group_neighbors(features.X, features.offsets, queries, k, progress=progress)
     graph = cover_graph(table, positives, k)

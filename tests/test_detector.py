@@ -19,7 +19,7 @@ from tag2box.features.projection import Projection
 from tag2box.maps.object_maps import MapsConfig, ObjectMaps, objectness
 from tag2box.training.calibration import calibrate
 from tag2box.training.scoring import Weights, score_windows
-from tag2box.windows.search import WindowsConfig, search_windows
+from tag2box.windows.search import Windows, WindowsConfig, search_windows
 
 FEATURES = FeaturesConfig(levels=(256, 128), grid=1, dimensions=16)
 CLASSES = ("first", "second thing", "drittes ü")
@@ -55,7 +55,7 @@ def detector():
 def test_detections_obey_the_settings(detector, photo):
     found = detector.detect(photo)
     assert found.classes == CLASSES
-    boxes = search_windows(photo, detector.windows)
+    boxes = search_windows(photo, detector.windows).xyxy
     for c in range(3):
         mine = found[found.label == c]
         assert 1 <= len(mine) <= 5
@@ -68,13 +68,14 @@ def test_detections_obey_the_settings(detector, photo):
 def test_scores_are_the_product_and_the_prior(detector):
     rng = np.random.default_rng(1)
     X = rng.normal(size=(4, 16)).astype(np.float16)
-    xyxy = np.array([[0, 0, 80, 80], [0, 0, 40, 40], [0, 0, 80, 20], [4, 4, 8, 8]], np.float32)
+    xyxy = np.array([[0, 0, 40, 40], [0, 0, 80, 80], [0, 0, 80, 20], [4, 4, 8, 8]], np.float32)
+    windows = Windows.of_image(xyxy, (80, 80))
     map_ = rng.normal(size=(4, 4, 320)).astype(np.float16)
     plain = X.astype(np.float64) @ detector.W.T + detector.b
-    prior = 0.25 * objectness(detector.object_maps(map_), xyxy, detector.maps.ring)
+    prior = 0.25 * objectness(detector.object_maps(map_), xyxy, windows.sizes[0], detector.maps.ring)
     assert prior.max(axis=0) == pytest.approx(0.25)
-    np.testing.assert_allclose(detector.scores(X, xyxy, map_), plain + prior, rtol=1e-4)
-    np.testing.assert_allclose(replace(detector, objectness=0).scores(X, xyxy, None), plain, rtol=1e-4)
+    np.testing.assert_allclose(detector.scores(X, windows, map_), plain + prior, rtol=1e-4)
+    np.testing.assert_allclose(replace(detector, objectness=0).scores(X, windows, None), plain, rtol=1e-4)
 
 
 def test_objectness_needs_its_maps(detector):

@@ -44,8 +44,7 @@ def scene(tmp_path_factory):
 
 
 def bag(boxes):
-    offsets = np.cumsum([0] + [len(b) for b in boxes])
-    return Windows(np.concatenate(boxes), offsets)
+    return Windows.concatenate([Windows.of_image(some, (300, 300)) for some in boxes])
 
 
 @pytest.fixture(scope="module")

@@ -63,7 +63,7 @@ def test_a_planted_object_is_framed():
         size = rng.integers(1, 5, size=(30, 2))
         other = np.concatenate([corner, np.minimum(corner + size, [W, H])], axis=1) * 10
         boxes.append(np.array([[0, 0, W * 10, H * 10], *other.tolist(), true[-1]], np.float32))
-    windows = Windows(np.concatenate(boxes), np.arange(n + 1) * 32)
+    windows = Windows(np.concatenate(boxes), np.arange(n + 1) * 32, np.tile([W * 10, H * 10], (n, 1)))
     tags = np.ones((n, 1), np.int8)
     share = find_objectness(Maps(X, maps.offsets, maps.shape), windows, tags, MapsConfig()).share
     best = share.reshape(n, 32).argmax(axis=1)
@@ -76,10 +76,10 @@ def test_objectness_by_the_book(map_, seed):
     rng = np.random.default_rng(seed)
     corner = rng.uniform(0, [300, 220], size=(5, 2))
     boxes = np.concatenate([corner, corner + rng.uniform(20, 100, size=(5, 2))], axis=1)
-    boxes = np.round(np.concatenate([[[0, 0, 400, 300]], np.minimum(boxes, [400, 300, 400, 300])]))
+    boxes = np.round(np.minimum(boxes, [400, 300, 400, 300]))  # the whole photo is not among them
     fine = np.zeros((2, 900, 1200))
     fine[:, 300:600, 400:800] = map_.repeat(100, axis=1).repeat(100, axis=2)
-    expected = np.zeros((6, 2))
+    expected = np.zeros((5, 2))
     for j, (x1, y1, x2, y2) in enumerate(boxes):
         w, h = (x2 - x1) / 4, (y2 - y1) / 4
         inner = fine[:, int(300 + y1) : int(300 + y2), int(400 + x1) : int(400 + x2)].sum(axis=(1, 2))
@@ -91,15 +91,15 @@ def test_objectness_by_the_book(map_, seed):
         expected[j] = np.maximum(np.sqrt(area) * (inner / area - around / (1.25 * area)), 0)
     best = expected.max(axis=0)
     expected = np.divide(expected, best, out=np.zeros_like(expected), where=best > 1e-9)
-    found = objectness(map_, boxes.astype(np.float32), 0.25)
+    found = objectness(map_, boxes.astype(np.float32), np.array([400, 300]), 0.25)
     np.testing.assert_allclose(found[:, best > 1e-2], expected[:, best > 1e-2], atol=2e-3)
     assert ((found >= 0) & (found <= 1)).all()
 
 
 def test_a_map_of_nothing_says_nothing():
-    boxes = np.array([[0, 0, 40, 30], [5, 5, 20, 20]], np.float32)
-    assert not objectness(np.zeros((3, 4, 5), np.float32), boxes, 0.25).any()
-    assert objectness(np.zeros((3, 4, 5), np.float32), boxes[:0], 0.25).shape == (0, 3)
+    boxes, size = np.array([[0, 0, 40, 30], [5, 5, 20, 20]], np.float32), np.array([40, 30])
+    assert not objectness(np.zeros((3, 4, 5), np.float32), boxes, size, 0.25).any()
+    assert objectness(np.zeros((3, 4, 5), np.float32), boxes[:0], size, 0.25).shape == (0, 3)
     flat = Maps(np.ones((8, 4), np.float16), np.array([0, 4, 8]), np.full((2, 2), 2))
     found = fit_object_maps(flat, np.array([[1, -1], [1, -1]], np.int8), 2)
     assert np.isfinite(found.V).all()
@@ -113,9 +113,7 @@ def test_maps_are_as_large_as_was_said(tmp_path):
         pixels = np.random.default_rng(i).integers(0, 256, (size[1], size[0], 3), np.uint8)
         paths.append(tmp_path / f"{i}.png")
         Image.fromarray(pixels).save(paths[-1])
-    windows = Windows(
-        np.array([[0, 0, w, h] for w, h in sizes], np.float32), np.arange(len(sizes) + 1, dtype=np.int64)
-    )
+    windows = Windows(np.empty((0, 4), np.float32), np.zeros(len(sizes) + 1, np.int64), np.array(sizes))
     shape, offsets, channels = map_cells(windows, 256, FEATURES)
     maps = [photo_map(path, 256, FEATURES) for path in paths]
     assert [m.shape for m in maps] == [(*s, channels) for s in shape.tolist()]
@@ -174,9 +172,7 @@ def test_the_map_finds_aeroplanes(voc_folder):
     maps = Maps(find_cells(images, 512, FEATURES, workers=2), offsets, shape)
     found = find_objectness(maps, windows, images.tags, MapsConfig())
     assert isinstance(found.maps, ObjectMaps)
-    rows = [
-        a + found.share[a:z, 0].argmax() for a, z in zip(windows.offsets, windows.offsets[1:], strict=False)
-    ]
+    rows = windows.best_of(np.arange(len(images)), found.share[:, 0])
     boxes = Detections(
         image=np.arange(len(images)),
         xyxy=windows.xyxy[rows],

@@ -27,7 +27,7 @@ def scene(tmp_path):
         rows += [[5.0, 0] if i < 3 else rng.normal(size=2), rng.normal(size=2)]
     tags = np.where(np.arange(6) < 3, 1, -1).astype(np.int8)[:, None]
     images = ImageSet(tuple("abcdef"), tuple(paths), tags, ("red",))
-    windows = Windows(np.array(boxes, np.float32), np.arange(0, 13, 2))
+    windows = Windows(np.array(boxes, np.float32), np.arange(0, 13, 2), np.tile([60, 40], (6, 1)))
     X = np.array(rows, np.float32)
     table = group_neighbors(X, windows.offsets, np.arange(6), 3, workers=1)
     cover = greedy_cover(cover_graph(table, np.arange(3), 3))

@@ -146,7 +146,9 @@ def test_workers_are_told_the_precision(images, monkeypatch):
 
     monkeypatch.setattr(extract, "measure_precision", lambda _config: Speeds("f16", {}))
     monkeypatch.setattr(extract, "map_ordered", map_ordered)
-    windows = Windows(np.ones((len(images), 4), np.float32), np.arange(len(images) + 1))
+    windows = Windows(
+        np.ones((len(images), 4), np.float32), np.arange(len(images) + 1), np.ones((len(images), 2))
+    )
     projection = Projection(np.zeros(1), np.ones((1, 1)), "l2", 1.0)
     find_features(images, windows, projection, FeaturesConfig(), workers=2)
     assert told == ["f16"]

@@ -46,7 +46,7 @@ def records(tmp_path_factory):
     tags = np.where(np.arange(8) < 4, 1, -1).astype(np.int8)[:, None]
     objects = np.arange(4), np.tile(np.float32([20, 20, 60, 60]), (4, 1)), np.zeros(4, int), np.zeros(4, bool)
     images = ImageSet(tuple("abcdefgh"), tuple(paths), tags, (NASTY,), Truth(*objects))
-    windows = Windows(np.array(boxes, np.float32), np.arange(0, 17, 2))
+    windows = Windows(np.array(boxes, np.float32), np.arange(0, 17, 2), np.tile([120, 90], (8, 1)))
     neighbors = group_neighbors(np.array(rows, np.float32), windows.offsets, np.arange(8), 4, workers=1)
     graph = cover_graph(neighbors, np.arange(4), 4)
     degree = np.zeros(16)
@@ -264,7 +264,7 @@ def test_many_classes_stay_below_five_megabytes(tmp_path, n_classes):
     for path in paths:
         Image.fromarray(rng.integers(0, 256, (80, 80, 3)).astype(np.uint8)).resize((400, 400)).save(path)
     images = ImageSet(tuple(map(str, range(n))), paths, np.ones((n, n_classes), np.int8), classes)
-    windows = Windows(np.tile(np.float32([10, 10, 300, 300]), (n, 1)), np.arange(n + 1))
+    windows = Windows(np.tile(np.float32([10, 10, 300, 300]), (n, 1)), np.arange(n + 1), np.full((n, 2), 400))
     neighbors = group_neighbors(rng.normal(size=(n, 4)), windows.offsets, np.arange(n), n, workers=1)
     boxes = {i: windows.xyxy[i] for i in range(n)}
     cover = greedy_cover(cover_graph(neighbors, np.arange(n), n), t=None)

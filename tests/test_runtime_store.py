@@ -25,7 +25,7 @@ KEY = stage_key("windows", 1, {"a": 1})
 
 
 def some_windows(n=5):
-    return Windows(np.arange(4 * n, dtype=np.float32).reshape(n, 4), np.array([0, 2, n]))
+    return Windows(np.arange(4 * n, dtype=np.float32).reshape(n, 4), np.array([0, 2, n]), np.full((2, 2), 99))
 
 
 def test_records_of_records_come_back_the_same():
@@ -51,6 +51,17 @@ def test_records_of_records_come_back_the_same():
 def test_only_our_records_are_ever_made(name):
     with pytest.raises(Tag2BoxError, match="unknown record"):
         unpack({"record": name, "fields": {}}, {})
+
+
+def test_windows_that_an_older_version_stored_have_sizes():
+    """Their first window was the whole image; the second of these images has no windows."""
+    arrays = {"xyxy": np.array([[0, 0, 500, 333], [1, 2, 3, 4], [0, 0, 60, 40]], np.float32)}
+    arrays["offsets"] = np.array([0, 2, 2, 3])
+    fields = {name: {"array": name} for name in arrays}
+    windows = unpack({"record": "tag2box.windows:Windows", "fields": fields}, arrays)
+    assert windows.sizes.tolist() == [[500, 333], [0, 0], [60, 40]]
+    data, arrays = pack(windows)
+    assert unpack(data, arrays).sizes.tolist() == windows.sizes.tolist()
 
 
 def test_a_key_depends_on_everything_it_is_made_of():

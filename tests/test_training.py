@@ -49,7 +49,7 @@ def data():
     xyxy = np.concatenate([corner, corner + rng.uniform(20, 40, size=corner.shape)], axis=2)
     xyxy[:, 0] = (0, 0, 100, 100)
     offsets = np.arange(N_IMAGES + 1) * N_WINDOWS
-    windows = Windows(xyxy.reshape(-1, 4).astype(np.float32), offsets)
+    windows = Windows(xyxy.reshape(-1, 4).astype(np.float32), offsets, np.full((N_IMAGES, 2), 100))
     return windows, Features(X.reshape(-1, D), offsets), tags
 
 

@@ -194,7 +194,51 @@ def test_bad_settings_are_refused(options, says):
 
 def test_offsets_that_do_not_fit_are_refused():
     with pytest.raises(InputError, match="offsets"):
-        Windows(np.zeros((3, 4), np.float32), np.array([0, 2]))
+        Windows(np.zeros((3, 4), np.float32), np.array([0, 2]), np.ones((1, 2), np.int64))
+    with pytest.raises(InputError, match="sizes"):
+        Windows(np.zeros((3, 4), np.float32), np.array([0, 3]), np.ones((2, 2), np.int64))
+
+
+def random_windows(seed):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 4, 7)  # some images have no windows
+    xyxy = rng.uniform(0, 9, (counts.sum(), 4)).astype(np.float32)
+    return Windows(xyxy, np.append(0, np.cumsum(counts)), rng.integers(1, 99, (7, 2)))
+
+
+@given(st.integers(0, 1000), st.lists(st.integers(0, 6)))
+def test_rows_and_images_by_counting(seed, images):
+    windows = random_windows(seed)
+    owner = [i for i in range(7) for _ in range(len(windows[i]))]
+    assert windows.image_of(np.arange(len(owner))).tolist() == owner
+    assert windows.rows_of(images).tolist() == [r for i in images for r in range(len(owner)) if owner[r] == i]
+    mask = np.isin(np.arange(7), images)
+    assert windows.rows_of(mask).tolist() == [r for r in range(len(owner)) if mask[owner[r]]]
+    assert [windows.xyxy[a:z].tolist() for a, z in windows.spans()] == [windows[i].tolist() for i in range(7)]
+    assert windows.counts.tolist() == [owner.count(i) for i in range(7)]
+    score = np.random.default_rng(seed).integers(0, 2, len(owner))  # often equal: the first counts
+    best = [
+        max((r for r in range(len(owner)) if owner[r] == i), key=lambda r: score[r], default=None)
+        for i in np.flatnonzero(mask)
+    ]
+    assert windows.best_of(mask, score).tolist() == [r for r in best if r is not None]
+
+
+@given(st.integers(0, 1000), st.integers(0, 7))
+def test_parts_together_are_the_whole(seed, cut):
+    windows = random_windows(seed)
+    again = Windows.concatenate([windows.part(0, cut), windows.part(cut, 7)])
+    for name in ("xyxy", "offsets", "sizes"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(windows, name))
+
+
+def test_sizes_are_those_of_the_photos(tmp_path):
+    sizes = [(40, 20), (700, 900)]  # the second is shrunk for the search
+    paths = tuple(tmp_path / f"{i}.png" for i in range(2))
+    for path, size in zip(paths, sizes, strict=True):
+        Image.new("RGB", size, "gray").save(path)
+    images = ImageSet(("a", "b"), paths, np.ones((2, 1), np.int8), ("thing",))
+    assert find_windows(images, WindowsConfig(mode="single")).sizes.tolist() == [list(size) for size in sizes]
 
 
 def test_compilation_is_announced_once_and_cached(tmp_path):

@@ -246,7 +246,7 @@ def mined_windows(run: RunFolder) -> Detections:
     if weight := run.config.refine.objectness:
         score += weight * run.result("objectness").share[row, label]
     return Detections(
-        image=np.searchsorted(windows.offsets, row, side="right") - 1,
+        image=windows.image_of(row),
         xyxy=windows.xyxy[row],
         score=score,
         label=label,

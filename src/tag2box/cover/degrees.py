@@ -104,10 +104,9 @@ def join_degrees(
     return out
 
 
-def _queries(features: Features, tags: NDArray[np.int8], config: CoverConfig) -> NDArray[np.intp]:
+def _queries(features: Features, tags: NDArray[np.int8], config: CoverConfig) -> NDArray[np.int64]:
     """The windows of images that are positive for any class."""
-    positive = (known_tags(tags, config.unknown) == 1).any(axis=1)
-    return np.flatnonzero(np.repeat(positive, np.diff(features.offsets)))
+    return features.rows_of((known_tags(tags, config.unknown) == 1).any(axis=1))
 
 
 def compared(features: Features, config: CoverConfig) -> NDArray[np.floating]:

@@ -7,8 +7,6 @@ The second pass of the neighbor search makes the table of the seeds alone, the w
 their image by their degrees, class by class.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -69,8 +67,8 @@ def _cover(
     if config.initialiser == "negative_mining":
         return _farthest(windows, positive, degrees.far[:, c])
     above = degrees.above[:, c]
-    own = np.repeat(positive, np.diff(windows.offsets))
-    seeds = np.flatnonzero(best_share(above, windows.offsets, config.seeds) & own)
+    own = windows.rows_of(positive)
+    seeds = own[best_share(above, windows.offsets, config.seeds)[own]]
     k = depth_of(positive, config)
     table = group_neighbors(features.X, features.offsets, seeds, k, workers=workers)
     graph = cover_graph(table, positive, k)
@@ -97,8 +95,8 @@ def _snapped(
 
 def _farthest(windows: Windows, positive: NDArray[np.bool_], far: NDArray[np.float32]) -> Cover:
     """`negative_mining` from the distances that were already counted."""
-    rows = np.array([a + far[a:z].argmax() for a, z in _spans(windows, positive)], dtype=np.int64)
-    own = np.flatnonzero(positive & (np.diff(windows.offsets) > 0)).astype(np.int32)
+    rows = windows.best_of(positive, far)
+    own = windows.image_of(rows).astype(np.int32)
     order = np.argsort(-far[rows], kind="stable")
     one_each = Neighbors(
         own[order][:, None],
@@ -108,10 +106,3 @@ def _farthest(windows: Windows, positive: NDArray[np.bool_], far: NDArray[np.flo
         own[order],
     )
     return negative_mining(one_each, positive, ~positive)
-
-
-def _spans(windows: Windows, images: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Where the windows of each of these images start and end."""
-    for i in np.flatnonzero(images):
-        if windows.offsets[i + 1] > windows.offsets[i]:
-            yield int(windows.offsets[i]), int(windows.offsets[i + 1])

@@ -107,7 +107,7 @@ def run_demo(
 def _rival(run: RunFolder, images: ImageSet) -> Detections:
     """The windows that negative mining takes, on the windows and features of the run."""
     windows, features = run.result("windows"), run.result("features")
-    n_images = int(np.count_nonzero(np.diff(windows.offsets)))
+    n_images = int(np.count_nonzero(windows.counts))
     everything = np.arange(len(windows.xyxy))
     table = group_neighbors(features.X, features.offsets, everything, n_images)
     covers = tuple(negative_mining(table, images.positives(name)) for name in images.classes)

@@ -28,6 +28,7 @@ from tag2box.runtime.files import write_whole
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import confidence
 from tag2box.training.scoring import Weights, score_windows
+from tag2box.windows.record import Windows
 from tag2box.windows.search import WindowsConfig, search_windows
 
 __all__ = ["DetectConfig", "Detector", "detect_images"]
@@ -102,20 +103,21 @@ class Detector:
     def detect(self, source: Source, *, streams: int = 1) -> Detections:
         """What is in one photo, a file or an array: windows, features, scores, NMS per class."""
         self.check_network()
-        boxes = search_windows(source, self.windows)
-        X = window_features(source, boxes, self.projection, self.features, streams=streams)
+        windows = search_windows(source, self.windows)
+        X = window_features(source, windows.xyxy, self.projection, self.features, streams=streams)
         map_ = photo_map(source, self.maps.side, self.features, streams=streams) if self.objectness else None
         how = self.detect_config
-        found = detect_windows(self.scores(X, boxes, map_), boxes, iou=how.iou, classes=self.classes)
+        scores = self.scores(X, windows, map_)
+        found = detect_windows(scores, windows.xyxy, iou=how.iou, classes=self.classes)
         found = found[_first(found.label, how.most)]
         if how.confidence:
             found = self.confidence(found)
         return found[found.score >= how.min_score]
 
     def scores(
-        self, X: NDArray[np.floating], xyxy: NDArray[np.float32], map_: NDArray[np.floating] | None
+        self, X: NDArray[np.floating], windows: Windows, map_: NDArray[np.floating] | None
     ) -> NDArray[np.float32]:
-        """Scores of one photo's windows, the photo itself first, for every class: (n, n_classes).
+        """Scores of the windows of one photo for every class: (n, n_classes).
 
         map_: the photo's `photo_map`, where `objectness` counts.
         """
@@ -123,7 +125,7 @@ class Detector:
         if self.objectness:
             if self.object_maps is None or map_ is None:
                 raise InputError("this detector counts objectness: give the photo's map")
-            share = objectness(self.object_maps(map_), xyxy, self.maps.ring)
+            share = objectness(self.object_maps(map_), windows.xyxy, windows.sizes[0], self.maps.ring)
             scores += np.float32(self.objectness) * share
         return scores
 

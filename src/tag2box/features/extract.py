@@ -33,7 +33,7 @@ from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import content_hash
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
-from tag2box.windows.search import Windows
+from tag2box.windows.record import ByImage, Windows
 
 __all__ = [
     "Features",
@@ -111,11 +111,11 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
 
 @stored
 @dataclass(frozen=True)
-class Features:
+class Features(ByImage):
     """X: (n, d), float16 or float32, one row per window, maybe on disk; offsets: (n_images + 1)."""
 
     X: NDArray[np.floating]
-    offsets: NDArray[np.intp]
+    offsets: NDArray[np.int64]
 
 
 def resolved(config: FeaturesConfig) -> FeaturesConfig:
@@ -188,8 +188,8 @@ def find_features(
     blocks = map_ordered(
         partial(_of_job, config, projection), jobs, workers=workers, progress=progress, label="features"
     )
-    for start, block in zip(windows.offsets[:-1], blocks, strict=True):
-        X[start : start + len(block)] = block
+    for (a, z), block in zip(windows.spans(), blocks, strict=True):
+        X[a:z] = block
     if isinstance(X, np.memmap):
         X.flush()
     return Features(X, windows.offsets)

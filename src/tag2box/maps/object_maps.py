@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tag2box.errors import InputError
 from tag2box.runtime.packing import stored
-from tag2box.windows.search import Windows
+from tag2box.windows.record import ByImage, Windows
 
 __all__ = [
     "Maps",
@@ -56,7 +56,7 @@ class MapsConfig:
 
 @stored
 @dataclass(frozen=True)
-class Maps:
+class Maps(ByImage):
     """X: (n_cells, c), cells of all photos, row by row; offsets: (n_images + 1,); shape: (n_images, 2)."""
 
     X: NDArray[np.floating]
@@ -106,7 +106,7 @@ def _direction(maps: Maps, images: NDArray[np.intp], components: int) -> tuple[F
     c = maps.X.shape[1]
     n, total, squares, with_energy = 0, np.zeros(c), np.zeros((c, c)), np.zeros(c)
     for i in images:
-        x = np.asarray(maps.X[maps.offsets[i] : maps.offsets[i + 1]], np.float64)
+        x = np.asarray(maps[i], np.float64).reshape(-1, c)
         energy = np.abs(x).sum(axis=1)
         n += len(x)
         total += x.sum(axis=0)
@@ -129,21 +129,25 @@ def find_objectness(maps: Maps, windows: Windows, tags: NDArray[np.int8], config
     """
     of = fit_object_maps(maps, tags, config.components)
     share = np.empty((len(windows.xyxy), len(of.a)), np.float32)
-    for i in range(len(windows.offsets) - 1):
-        rows = slice(windows.offsets[i], windows.offsets[i + 1])
-        share[rows] = objectness(of(maps[i]), windows[i], config.ring)
+    for i, (a, z) in enumerate(windows.spans()):
+        share[a:z] = objectness(of(maps[i]), windows[i], windows.sizes[i], config.ring)
     return Objectness(of, share)
 
 
-def objectness(map_: NDArray[np.float32], boxes: NDArray[np.float32], ring: float) -> NDArray[np.float32]:
-    """Of the windows of one photo, the photo itself first, (n, n_classes), from maps (n_classes, h, w)."""
+def objectness(
+    map_: NDArray[np.float32], boxes: NDArray[np.float32], size: NDArray[np.int64], ring: float
+) -> NDArray[np.float32]:
+    """Of the windows of one photo, (n, n_classes), from its maps (n_classes, h, w).
+
+    size: the width and height of the photo.
+    """
     if len(boxes) == 0:
         return np.empty((0, len(map_)), np.float32)
     margin = ring * np.tile(boxes[:, 2:] - boxes[:, :2], 2) * np.array([-1, -1, 1, 1])
-    size = np.tile(boxes[0, 2:], 2).astype(np.float64)
-    inside = _integral(map_, boxes / size)
-    around = _integral(map_, (boxes + margin) / size) - inside  # what lies outside of the photo counts as 0
-    area = np.prod((boxes[:, 2:] - boxes[:, :2]) / boxes[0, 2:], axis=1)[:, None]
+    photo = np.tile(size, 2).astype(np.float64)
+    inside = _integral(map_, boxes / photo)
+    around = _integral(map_, (boxes + margin) / photo) - inside  # what lies outside of the photo counts as 0
+    area = np.prod((boxes[:, 2:] - boxes[:, :2]) / size.astype(np.float32), axis=1)[:, None]
     stands_out = np.maximum(np.sqrt(area) * (inside - around / ((1 + 2 * ring) ** 2 - 1)) / area, 0)
     best = stands_out.max(axis=0)
     return np.asarray(np.divide(stands_out, best, out=np.zeros_like(stands_out), where=best > 0), np.float32)

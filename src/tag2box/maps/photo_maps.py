@@ -42,11 +42,10 @@ def map_cells(
     windows: Windows, side: int, config: FeaturesConfig
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
     """What is known before any photo is read: the map's (h, w) of each image, where its cells start among all
-    (n_images + 1,), and the channels. The first window of every image is the image itself.
+    (n_images + 1,), and the channels.
     """
     network = _network(config, 1)
-    size = windows.xyxy[windows.offsets[:-1]][:, [3, 2]].astype(np.float64)
-    shape = _blocks(size, side) * _cells_of_a_block(network)
+    shape = _blocks(windows.sizes[:, ::-1], side) * _cells_of_a_block(network)
     return shape, np.append(0, np.cumsum(shape.prod(axis=1))), network.channels
 
 
@@ -75,7 +74,7 @@ def _cells(side: int, config: FeaturesConfig, path: Path) -> NDArray[np.float16]
     return map_.reshape(-1, map_.shape[-1])
 
 
-def _blocks(size: NDArray[np.floating], side: int) -> NDArray[np.int64]:
+def _blocks(size: NDArray[np.int64], side: int) -> NDArray[np.int64]:
     """Sizes, (..., 2) in pixels, as multiples of CELL, the long side near `side`."""
     scale = side / size.max(axis=-1, keepdims=True)
     return np.asarray(np.maximum(np.rint(size * scale / CELL), 1), np.int64)

@@ -116,10 +116,9 @@ def _heat(run: RunFolder, windows: Windows) -> Callable[[int, int], Heat]:
     """(class, image) -> the map that its boxes came of: the object map or, in a run without, the votes."""
     if uses_maps(run.config):
         maps, objects = run.result("maps"), run.result("objectness").maps
-        return lambda c, i: Heat(objects(maps[i])[c], *map(float, windows[i][0, 2:]))
+        return lambda c, i: Heat(objects(maps[i])[c], *windows.sizes[i].tolist())
     above = run.result("degrees").above
-    a, z = windows.offsets[:-1], windows.offsets[1:]
-    return lambda c, i: votes(windows[i], above[a[i] : z[i], c].astype(np.float64))
+    return lambda c, i: votes(windows[i], above[windows.rows_of(i), c].astype(np.float64))
 
 
 def _neighbours(run: RunFolder, covers: tuple[Cover, ...]) -> Neighbors:
@@ -127,7 +126,7 @@ def _neighbours(run: RunFolder, covers: tuple[Cover, ...]) -> Neighbors:
     features = run.result("features")
     rows = Thumbnails.for_classes(len(covers)).rows
     shown = np.unique(np.concatenate([np.empty(0, np.int64), *(cover.selected[:rows] for cover in covers)]))
-    n_images = int(np.count_nonzero(np.diff(features.offsets)))
+    n_images = int(np.count_nonzero(features.counts))
     return group_neighbors(features.X, features.offsets, shown, n_images, workers=1)
 
 

@@ -50,7 +50,7 @@ def neighbour_sheet(
     tiles = []
     for row in cover.selected[:rows]:
         at = place[int(row)]
-        own = int(np.searchsorted(windows.offsets, row, side="right") - 1)
+        own = int(windows.image_of(row))
         shown = [(own, int(row)), *nearest_positives(neighbors, at, own, positive)[:n]]
         tiles.append([_crop(images, image, windows.xyxy[window]) for image, window in shown])
     return _sheet(tiles, n + 1)
@@ -97,9 +97,8 @@ def degree_map(
     images: ImageSet, image: int, windows: Windows, degree: NDArray[np.float64], side: int = 512
 ) -> Image.Image:
     """One photo under the map of its windows' votes: bright where they are. `degree`: (n windows,)."""
-    a, z = windows.offsets[image], windows.offsets[image + 1]
     photo = Image.fromarray(read_image(images.paths[image]))
-    mixed = with_heat(photo, votes(windows.xyxy[a:z], degree[a:z]), 1.0)
+    mixed = with_heat(photo, votes(windows[image], degree[windows.rows_of(image)]), 1.0)
     return mixed.resize([max(1, round(s * side / max(mixed.size))) for s in mixed.size])
 
 

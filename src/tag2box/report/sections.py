@@ -40,7 +40,7 @@ def picks_and_neighbours(
         if int(row) not in place:
             continue
         at = place[int(row)]
-        own = int(np.searchsorted(windows.offsets, row, side="right") - 1)
+        own = int(windows.image_of(row))
         near = nearest_positives(neighbors, at, own, positive)[:NEIGHBOURS]
         pick = thumbnails.cut(images.paths[own], windows.xyxy[row], f"{name}: window {number} of the cover")
         rows.append(
@@ -66,7 +66,7 @@ def heat_maps(
     """Photos under their map of the class, `heat(image)`, with the box that came of it."""
     if heat is None:
         return ()
-    shown = [i for i in images.positives(name).tolist() if windows.offsets[i] < windows.offsets[i + 1]]
+    shown = [i for i in images.positives(name).tolist() if windows.counts[i]]
     pictures = []
     for i in _spread(shown, max(thumbnails.photos // 2, 1)):
         drawn = [(boxes[i], AFTER)] if i in boxes else []

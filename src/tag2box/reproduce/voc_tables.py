@@ -156,9 +156,9 @@ def _detect(
 ) -> Detections:
     """What `detector.detect` finds, from windows, features and maps that are there already."""
     parts = []
-    for i in range(len(images)):
-        rows = slice(windows.offsets[i], windows.offsets[i + 1])
-        scores = detector.scores(np.asarray(features.X[rows]), windows[i], maps[i] if maps else None)
+    for i, (a, z) in enumerate(windows.spans()):
+        photo = windows.part(i, i + 1)
+        scores = detector.scores(np.asarray(features.X[a:z]), photo, maps[i] if maps else None)
         parts.append(
             detect_windows(
                 scores, windows[i], image=i, iou=detector.detect_config.iou, classes=detector.classes

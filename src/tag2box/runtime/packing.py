@@ -2,7 +2,8 @@
 
 Records are our own frozen dataclasses of arrays, numbers, text, and tuples, dictionaries and records of such.
 A class that may be stored is decorated with `@stored`. Files hold its bare name, not its module, so that code
-can move without breaking run folders that exist.
+can move without breaking run folders that exist. A class whose fields have changed may have a method
+`upgraded(fields)`, which makes those of today out of those that an older version stored.
 """
 
 from collections.abc import Mapping
@@ -74,7 +75,9 @@ def unpack(data: Any, arrays: Mapping[str, Array]) -> Any:
     if "dict" in data:
         return {name: unpack(item, arrays) for name, item in data["dict"].items()}
     record = _record(data["record"])
-    return record(**{name: unpack(item, arrays) for name, item in data["fields"].items()})
+    parts = {name: unpack(item, arrays) for name, item in data["fields"].items()}
+    upgraded = getattr(record, "upgraded", None)
+    return record(**(upgraded(parts) if upgraded else parts))
 
 
 def _record(name: str) -> type:

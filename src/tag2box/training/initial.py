@@ -9,7 +9,6 @@ that have a loss, drop those far from having one. When no window outside has a l
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +83,7 @@ def train_initial(
     Passes over X: `config.rounds` less one. Memory: 4 d bytes a window held.
     """
     machines = [
-        _Machine(features, first_positives(cover, windows), _rows(features, tags[:, c] == -1), config)
+        _Machine(features, first_positives(cover, windows), features.rows_of(tags[:, c] == -1), config)
         for c, cover in enumerate(covers)
     ]
     progress("initial detector", 0, config.rounds)
@@ -148,12 +147,6 @@ class _Machine:
 def _alone(scores: Floats, _offsets: Rows) -> tuple[Floats, Floats]:
     """The maximum over bags of one window each."""
     return scores, np.ones_like(scores)
-
-
-def _rows(features: Features, images: NDArray[np.bool_]) -> Rows:
-    """The windows of these images."""
-    parts = [np.arange(a, z) for (a, z), yes in zip(pairwise(features.offsets), images, strict=True) if yes]
-    return np.concatenate([np.empty(0, np.int64), *parts])
 
 
 def _weights(machines: Sequence[_Machine]) -> Weights:

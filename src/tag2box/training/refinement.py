@@ -120,27 +120,19 @@ def refine(
         ]
         weights = _descend(features, classes, progress)
     scores = score_windows(features.X, weights) + np.float32(config.objectness) * share
-    mined = best_windows(windows.offsets, tags, scores)
+    mined = best_windows(windows, tags, scores)
     curves = calibrate(_best_of_image(windows, scores), tags)
     return Refined(weights.W, weights.b, weights.trace, mined, curves)
 
 
-def best_windows(
-    offsets: NDArray[np.int64], tags: NDArray[np.int8], scores: NDArray[np.float32]
-) -> tuple[Rows, ...]:
+def best_windows(windows: Windows, tags: NDArray[np.int8], scores: NDArray[np.float32]) -> tuple[Rows, ...]:
     """The best-scored window of each positive image, in their order: rows of X, one array per class."""
-    out = []
-    for c in range(tags.shape[1]):
-        images = np.flatnonzero((tags[:, c] == 1) & (np.diff(offsets) > 0))
-        spans = zip(offsets[images], offsets[images + 1], strict=True)
-        out.append(np.array([a + scores[a:z, c].argmax() for a, z in spans], dtype=np.int64))
-    return tuple(out)
+    return tuple(windows.best_of(tags[:, c] == 1, scores[:, c]) for c in range(tags.shape[1]))
 
 
 def _best_of_image(windows: Windows, scores: NDArray[np.float32]) -> NDArray[np.float32]:
     """(n_images, n_classes); -inf where an image has no windows."""
-    spans = pairwise(windows.offsets)
-    return np.stack([scores[a:z].max(axis=0, initial=-np.inf) for a, z in spans])
+    return np.stack([scores[a:z].max(axis=0, initial=-np.inf) for a, z in windows.spans()])
 
 
 def _descend(features: Features, classes: "Sequence[_Class]", progress: Progress) -> Weights:
@@ -183,13 +175,12 @@ class _Class:
         c: int,
         config: RefineConfig,
     ) -> None:
-        bags = np.flatnonzero((tags != 0) & (np.diff(windows.offsets) > 0))
-        rows = [np.arange(windows.offsets[i], windows.offsets[i + 1]) for i in bags]
+        bags = np.flatnonzero((tags != 0) & (windows.counts > 0))
         self.X, self.share, self.config = features.X, share, config
         self.y = tags[bags].astype(np.float64)
         self.cost = np.where(self.y > 0, config.C * config.positive_weight, config.C)
-        self.offsets = np.cumsum([0, *map(len, rows)])  # of the bags' windows among themselves
-        self.rows = np.concatenate([np.empty(0, np.int64), *rows])
+        self.offsets = np.cumsum([0, *windows.counts[bags]])  # of the bags' windows among themselves
+        self.rows = windows.rows_of(bags)
         self.held = np.zeros(len(self.rows), np.bool_)
         self.theta = np.append(initial.W[c], initial.b[c] / config.bias)
         self.best_theta, self.best_value = self.theta, np.inf

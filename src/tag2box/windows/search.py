@@ -5,7 +5,6 @@ scales (`segmentation`), describe the regions (`regions`), group them bottom-up 
 (`grouping`), and take the bounding box of every region that ever lived.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -17,10 +16,10 @@ from tag2box.data.decoding import Source, read_small
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 from tag2box.runtime.executor import map_ordered
-from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.color import blur, convert
 from tag2box.windows.grouping import Terms, group
+from tag2box.windows.record import Windows
 from tag2box.windows.regions import describe, neighbours, pixel_bins
 from tag2box.windows.segmentation import segment, sort_edges
 
@@ -80,41 +79,6 @@ class WindowsConfig:
     seed: int = 0
 
 
-@stored
-@dataclass(frozen=True)
-class Windows:
-    """Windows of many images: `windows[i]` are those of image i, (n_i, 4), best rank first.
-
-    xyxy: (n, 4) float32, in pixels of the upright image; offsets: (n_images + 1,) int64.
-    """
-
-    xyxy: Boxes
-    offsets: NDArray[np.int64]
-
-    def __post_init__(self) -> None:
-        if self.offsets[0] != 0 or self.offsets[-1] != len(self.xyxy) or (np.diff(self.offsets) < 0).any():
-            raise InputError(f"offsets must rise from 0 to the number of windows, {len(self.xyxy)}")
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def __getitem__(self, image: int) -> Boxes:
-        image = range(len(self))[image]
-        return self.xyxy[self.offsets[image] : self.offsets[image + 1]]
-
-    def part(self, a: int, z: int) -> "Windows":
-        """The windows of images a to z."""
-        first, last = self.offsets[a], self.offsets[z]
-        return Windows(self.xyxy[first:last], self.offsets[a : z + 1] - first)
-
-    @classmethod
-    def concatenate(cls, parts: Sequence["Windows"]) -> "Windows":
-        """The windows of all parts, in their order."""
-        counts = np.concatenate([np.diff(part.offsets) for part in parts])
-        xyxy = np.concatenate([part.xyxy for part in parts])
-        return cls(xyxy, np.append(0, np.cumsum(counts)).astype(np.int64))
-
-
 def find_windows(
     images: ImageSet,
     config: WindowsConfig | None = None,
@@ -124,9 +88,8 @@ def find_windows(
     """The windows of every image. The number of `workers` (None: one per core) changes nothing but time."""
     search = partial(search_windows, config=config or WindowsConfig())
     search(np.zeros((2, 2, 3), np.uint8))  # compiles once, here, and refuses bad settings before any work
-    found = list(map_ordered(search, images.paths, workers=workers, progress=progress, label="windows"))
-    offsets = np.cumsum([0, *map(len, found)], dtype=np.int64)
-    return Windows(np.concatenate([np.empty((0, 4), np.float32), *found]), offsets)
+    found = map_ordered(search, images.paths, workers=workers, progress=progress, label="windows")
+    return Windows.concatenate(list(found))
 
 
 def selective_search(
@@ -147,6 +110,13 @@ def selective_search(
 
     Images are worked on with a long side of at most 500 pixels: beyond decoding, memory stays below 100 MB.
     """
+    return _search(image, mode, min_size, max_windows, seed)[0]
+
+
+def _search(
+    image: Source, mode: str, min_size: float, max_windows: int, seed: int
+) -> tuple[Boxes, tuple[int, int]]:
+    """`selective_search`, and the width and height of the image."""
     if mode not in MODES:
         raise InputError(f"mode must be one of {', '.join(MODES)}, but it is {mode!r}")
     if max_windows < 1:
@@ -164,13 +134,13 @@ def selective_search(
     large = np.flatnonzero((xyxy[1:, 2:] - xyxy[1:, :2] >= min_size).all(axis=1)) + 1
     large = np.append(0, large)  # the whole image stays
     xyxy, rank = xyxy[large], rank[order[large]]
-    return xyxy[np.argsort(_spread(xyxy, rank), kind="stable")[:max_windows]]
+    return xyxy[np.argsort(_spread(xyxy, rank), kind="stable")[:max_windows]], (width, height)
 
 
-def search_windows(image: Source, config: WindowsConfig) -> Boxes:
+def search_windows(image: Source, config: WindowsConfig) -> Windows:
     """The windows of one image by `config`: searched, thinned, the first of them."""
-    found = selective_search(image, config.mode, config.min_size, config.n_search, config.seed)
-    return found[thin(found, config.thin_iou)][: config.max_windows]
+    found, size = _search(image, config.mode, config.min_size, config.n_search, config.seed)
+    return Windows.of_image(found[thin(found, config.thin_iou)][: config.max_windows], size)
 
 
 def _hierarchies(rgb: NDArray[np.uint8], mode: _Mode) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
