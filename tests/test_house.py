@@ -12,7 +12,7 @@ import tag2box
 from tag2box.cli.app import app, main
 
 SOURCE = Path(tag2box.__file__).parent
-HEAVY = ("numba", "sklearn", "scipy", "openvino", "onnx", "matplotlib", "PIL")
+HEAVY = ("numba", "sklearn", "scipy", "openvino", "onnx", "matplotlib", "PIL", "starlette", "uvicorn")
 
 
 def test_every_public_name_is_there():
@@ -70,6 +70,7 @@ ROOMS = (
         "boxes",
         "images",
         "data",
+        "corrections",
         "windows",
         "features",
         "maps",
@@ -77,7 +78,7 @@ ROOMS = (
         "cover",
     ),
     *("mil", "training", "detection", "evaluation", "pipeline", "run_notes", "run_folder", "estimator"),
-    *("report", "reproduce", "demo", "cli"),
+    *("report", "review", "reproduce", "demo", "cli"),
 )
 
 

@@ -150,8 +150,8 @@ def content_hash(path: Path) -> str:
 
 
 @contextmanager
-def locked(path: Path, refusal: str) -> Iterator[None]:
-    """Hold the lock file `path`; where another process holds it, raise `refusal`.
+def locked(path: Path, refusal: str, *, wait: float = 0) -> Iterator[None]:
+    """Hold the lock file `path`; where another process holds it for `wait` seconds, raise `refusal`.
 
     The system lets the lock go when its process ends, however that ends: none is ever left behind. Where the
     file system has no locks, as on some networks, that is said in a warning and nothing is refused.
@@ -161,9 +161,9 @@ def locked(path: Path, refusal: str) -> Iterator[None]:
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         # filelock's own substitute for a missing lock would outlive a killed run.
-        lock = FileLock(path, blocking=False, fallback_to_soft=False)
+        lock = FileLock(path, fallback_to_soft=False)
         try:
-            lock.acquire()
+            lock.acquire(timeout=wait, poll_interval=0.005)
         except Timeout:
             raise Tag2BoxError(refusal) from None
         except OSError as error:

@@ -1,0 +1,18 @@
+"""Corrections: what a person has said about the photos of a run, as a log of events and as arrays."""
+
+from tag2box.corrections.events import check_event, new_id
+from tag2box.corrections.log import CorrectionLog, read_state
+from tag2box.corrections.record import Corrections, collect
+from tag2box.corrections.state import Box, Photo, State
+
+__all__ = [
+    "Box",
+    "CorrectionLog",
+    "Corrections",
+    "Photo",
+    "State",
+    "check_event",
+    "collect",
+    "new_id",
+    "read_state",
+]

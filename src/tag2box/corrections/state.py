@@ -1,0 +1,105 @@
+"""`State`: what all events together say of each photo. The last event about a thing wins."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Box", "Photo", "State"]
+
+XYXY = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Box:
+    """What was said of one box. found: class and place as the machine had it, None for a drawn box."""
+
+    name: str
+    xyxy: XYXY
+    state: str
+    found: tuple[str, XYXY] | None = None
+    random: bool = False
+    run: str = ""
+
+
+@dataclass
+class Photo:
+    """What was said of one photo: its boxes by id, the tags that were changed, and the photo as a whole."""
+
+    boxes: dict[str, Box] = field(default_factory=dict)
+    tags: dict[str, int] = field(default_factory=dict)
+    state: str = "open"
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is said."""
+        return not self.boxes and not self.tags and self.state == "open"
+
+    def accepted(self) -> list[Box]:
+        """The boxes that are right."""
+        return [box for box in self.boxes.values() if box.state == "accepted"]
+
+    def rejected(self) -> list[Box]:
+        """The boxes that are wrong."""
+        return [box for box in self.boxes.values() if box.state == "rejected"]
+
+
+class State:
+    """The photos that something was said of, by name."""
+
+    def __init__(self, events: Iterable[Mapping[str, Any]] = ()) -> None:
+        self.photos: dict[str, Photo] = {}
+        self._seen: set[str] = set()
+        for event in events:
+            self.apply(event)
+
+    def photo(self, name: str) -> Photo:
+        """What is said of that photo; nothing, perhaps."""
+        return self.photos.get(name) or Photo()
+
+    def apply(self, event: Mapping[str, Any]) -> bool:
+        """Take in a checked event; False where one with its id was taken in before."""
+        if event["id"] in self._seen:
+            return False
+        self._seen.add(event["id"])
+        photo = self.photos.setdefault(event["photo"], Photo())
+        if event["set"] == "photo":
+            photo.state = event["state"]
+        elif event["set"] == "tag":
+            photo.tags.pop(event["class"], None)
+            if event["tag"] is not None:
+                photo.tags[event["class"]] = event["tag"]
+        else:
+            photo.boxes.pop(event["box"], None)
+            if event["state"] != "open":
+                photo.boxes[event["box"]] = _box(event)
+        if photo.empty:
+            del self.photos[event["photo"]]
+        return True
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it as plain values, in an order that does not depend on that of other photos' events."""
+        return {
+            name: {
+                "state": photo.state,
+                "tags": dict(sorted(photo.tags.items())),
+                "boxes": {key: vars(box) for key, box in sorted(photo.boxes.items())},
+            }
+            for name, photo in sorted(self.photos.items())
+        }
+
+
+def _box(event: Mapping[str, Any]) -> Box:
+    found = event.get("found")
+    return Box(
+        event["class"],
+        _xyxy(event["xyxy"]),
+        event["state"],
+        (found["class"], _xyxy(found["xyxy"])) if found else None,
+        bool(event.get("random", False)),
+        str(event.get("run", "")),
+    )
+
+
+def _xyxy(values: Any) -> XYXY:
+    x1, y1, x2, y2 = map(float, values)
+    return x1, y1, x2, y2

@@ -1,0 +1,195 @@
+"""Corrections: the format of events, the log that loses nothing, and what training is told."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests._events import BOX, box, random_event, reviewed, tag
+
+from tag2box import ImageSet, InputError
+from tag2box.corrections import CorrectionLog, State, check_event, collect, read_state
+
+# Appends a stream of events that depends on the seed alone, and says after each that it is saved.
+WRITER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from _events import random_event
+from tag2box.corrections.log import CorrectionLog
+log = CorrectionLog(sys.argv[2])
+for k in range(int(sys.argv[4]), int(sys.argv[5])):
+    event = random_event(f"{sys.argv[3]}-{k}")
+    log.append([event])
+    print(event["id"], flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"set": "all"}, "sets a box, a tag or a photo"),
+        ({"xyxy": [1, 2, 3]}, "four numbers"),
+        ({"xyxy": [1, 2, float("nan"), 4]}, "four numbers"),
+        ({"xyxy": [3, 2, 1, 4]}, "x2 > x1"),
+        ({"xyxy": "1234"}, "four numbers"),
+        ({"state": "good"}, "accepted, rejected, open"),
+        ({"photo": "a\nb"}, "control character"),
+        ({"photo": 3}, "is no text"),
+        ({"class": "x" * 2000}, "more than 1000 letters"),
+        ({"colour": 1}, "has no 'colour'"),
+        ({"time": "now"}, "number of seconds"),
+        ({"random": 1}, "true or false"),
+        ({"found": {"class": "dog"}}, "class and the xyxy"),
+    ],
+)
+def test_what_is_no_event_is_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        check_event({**BOX, "state": "accepted", **change})
+
+
+@pytest.mark.parametrize("missing", ["id", "photo", "box", "class", "xyxy", "state"])
+def test_an_event_says_everything(missing):
+    event = {**BOX, "state": "accepted"}
+    with pytest.raises(InputError, match=f"needs '{missing}'"):
+        check_event({key: value for key, value in event.items() if key != missing})
+    with pytest.raises(InputError, match="a tag is 1, 0, -1 or null"):
+        check_event(tag("a", "dog", True))
+
+
+def test_the_last_event_about_a_thing_wins():
+    first, second = box(state="rejected"), box(xyxy=(5, 5, 9, 9))
+    state = State([first, second, tag("a", "cat", 1), tag("a", "cat", -1), reviewed()])
+    (only,) = state.photo("a").accepted()
+    assert (only.xyxy, state.photo("a").tags, state.photo("a").state) == (
+        (5, 5, 9, 9),
+        {"cat": -1},
+        "reviewed",
+    )
+    undone = [box(state="open"), tag("a", "cat", None), reviewed(state="open")]
+    assert State([first, second, tag("a", "cat", 1), reviewed(), *undone]).to_dict() == {}
+
+
+def test_an_event_read_twice_counts_once():
+    accepted, rejected = box(), box(state="rejected")
+    state = State([accepted, rejected])
+    assert state.apply(accepted) is False
+    assert [b.state for b in state.photo("a").boxes.values()] == ["rejected"]
+
+
+def test_the_log_gives_back_what_was_appended(tmp_path):
+    log, other = CorrectionLog(tmp_path), CorrectionLog(tmp_path)
+    events = [random_event(str(k)) for k in range(50)]
+    log.append(events[:20])
+    assert list(other.read_new()) == events[:20]
+    log.append(events[20:])
+    assert list(other.read_new()) == events[20:]
+    assert list(other.read_new()) == []
+    assert read_state(tmp_path).to_dict() == State(events).to_dict()
+
+
+def test_nothing_of_a_batch_is_written_where_one_is_wrong(tmp_path):
+    with pytest.raises(InputError):
+        CorrectionLog(tmp_path).append([box(), {**box(), "state": "good"}])
+    assert not (tmp_path / "corrections.jsonl").exists()
+
+
+def test_lines_that_are_damaged_are_skipped_and_counted(tmp_path):
+    log = CorrectionLog(tmp_path)
+    log.append([box(name="1"), box(name="2")])
+    file = tmp_path / "corrections.jsonl"
+    first, second = file.read_bytes().splitlines(keepends=True)
+    plain = json.dumps(box(name="3")).encode()  # of another tool: no checksum
+    file.write_bytes(first + second.replace(b"30", b"31") + b"[]\n\xff\n\n" + plain + b"\n" + first[:40])
+    log.append([box(name="4")])
+    reader = CorrectionLog(tmp_path)
+    assert [event["box"] for event in reader.read_new()] == ["1", "3", "4"]
+    assert reader.broken == 4
+
+
+def write(folder, seed, first, last):
+    command = [
+        sys.executable,
+        "-c",
+        WRITER,
+        str(Path(__file__).parent),
+        str(folder),
+        str(seed),
+        str(first),
+        str(last),
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def killed_and_resumed(folder, n, kills):
+    """Write n events with kill -9 in between; the ids that were said to be saved."""
+    rng, saved = random.Random(7), []
+    stops = sorted(rng.sample(range(1, n), kills))
+    while len(saved) < n:
+        with write(folder, 0, len(saved), n) as writer:
+            for line in writer.stdout:
+                saved.append(line.strip())
+                if stops and len(saved) >= stops[0]:
+                    stops.pop(0)
+                    writer.send_signal(signal.SIGKILL)
+    return saved
+
+
+@pytest.mark.parametrize(("n", "kills"), [(120, 4), pytest.param(1000, 40, marks=pytest.mark.torture)])
+def test_kills_lose_nothing(tmp_path, n, kills):
+    saved = killed_and_resumed(tmp_path, n, kills)
+    assert saved == [f"0-{k}" for k in range(n)]
+    expected = State(random_event(f"0-{k}") for k in range(n)).to_dict()
+    assert read_state(tmp_path).to_dict() == expected == read_state(tmp_path).to_dict()
+
+
+def test_two_writers_at_once_lose_nothing(tmp_path):
+    writers = [write(tmp_path, seed, 0, 60) for seed in (1, 2)]
+    assert [len(writer.communicate()[0].split()) for writer in writers] == [60, 60]
+    log = CorrectionLog(tmp_path)
+    ids = [event["id"] for event in log.read_new()]
+    for seed in (1, 2):  # each in its own order
+        assert [i for i in ids if i.startswith(f"{seed}-")] == [f"{seed}-{k}" for k in range(60)]
+    assert log.broken == 0
+
+
+@pytest.fixture
+def images():
+    tags = np.array([[1, -1], [1, 1], [-1, -1], [0, 1]], np.int8)
+    return ImageSet(("a", "b", "c", "d"), tuple(map(Path, "abcd")), tags, ("dog", "cat"))
+
+
+def test_no_corrections_are_none(images):
+    assert collect(State(), images) is None
+    assert (
+        collect(State([reviewed("elsewhere"), box("a", kind="horse"), reviewed("a", "skipped")]), images)
+        is None
+    )
+
+
+def test_corrections_as_arrays(images):
+    state = State(
+        [
+            *(box("b", "1", "rejected"), box("b", "2", xyxy=(9, 9, 20, 20)), box("c", "3", kind="cat")),
+            *(reviewed("c"), reviewed("a"), tag("d", "dog", 1), tag("d", "cat", -1)),
+        ]
+    )
+    found = collect(state, images)
+    assert found.image.tolist() == [1, 1, 2]
+    assert found.label.tolist() == [0, 0, 1]
+    assert found.right.tolist() == [False, True, True]
+    assert found.reviewed.tolist() == [True, False, True, False]
+    # Reviewed without a box: nothing is there. An accepted box is a tag. What was said of tags holds.
+    assert found.tags.tolist() == [[-1, -1], [1, 1], [-1, 1], [1, -1]]
+    assert images.tags.tolist()[0] == [1, -1]
+
+
+def test_the_key_knows_every_change(images):
+    events = [box("b"), reviewed("c"), tag("d", "dog", 1)]
+    keys = {collect(State(events[:n]), images).key() for n in (1, 2, 3)}
+    keys |= {collect(State([*events, box("b", xyxy=(1, 2, 30, 41))]), images).key()}
+    assert len(keys) == 4
+    assert collect(State(reversed(events)), images).key() in keys
