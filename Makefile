@@ -50,7 +50,7 @@ format: .venv/dev  ## rewrite the code in house style
 	@touch $@
 
 # run ⊂ dev ⊂ bench: each file is resolved under the constraints of the one before.
-COMPILE := uv pip compile pyproject.toml --extra demo --universal --python-version 3.11 --generate-hashes \
+COMPILE := uv pip compile pyproject.toml --extra demo --extra review --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --custom-compile-command "make lock"
 lock:            ## resolve the pinned requirements anew (needs uv)
 	$(COMPILE) --group build -o requirements/run.txt

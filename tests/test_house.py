@@ -77,7 +77,17 @@ ROOMS = (
         "neighbors",
         "cover",
     ),
-    *("mil", "training", "detection", "evaluation", "pipeline", "run_notes", "run_folder", "estimator"),
+    *(
+        "mil",
+        "training",
+        "detection",
+        "evaluation",
+        "pipeline",
+        "run_notes",
+        "run_folder",
+        "run_corrections",
+        "estimator",
+    ),
     *("report", "review", "reproduce", "demo", "cli"),
 )
 

@@ -23,7 +23,7 @@ from tag2box.runtime.config import settings
 from tag2box.runtime.files import write_whole
 from tag2box.windows.search import Windows
 
-__all__ = ["first_boxes", "write_report"]
+__all__ = ["first_boxes", "heat_maps_of", "write_report"]
 
 REPORT = "report.html"
 
@@ -101,7 +101,7 @@ def _judged(images: ImageSet, classes: tuple[str, ...], truths: Sequence[ImageSe
 def _classes(
     run: RunFolder, windows: Windows, covers: tuple[Cover, ...], mined: Detections
 ) -> dict[str, ClassRecords]:
-    first, heat = first_boxes(covers, windows, run.images), _heat(run, windows)
+    first, heat = first_boxes(covers, windows, run.images), heat_maps_of(run, windows)
     records = {}
     for c, name in enumerate(run.images.classes):
         before, after = (
@@ -112,7 +112,7 @@ def _classes(
     return records
 
 
-def _heat(run: RunFolder, windows: Windows) -> Callable[[int, int], Heat]:
+def heat_maps_of(run: RunFolder, windows: Windows) -> Callable[[int, int], Heat]:
     """(class, image) -> the map that its boxes came of: the object map or, in a run without, the votes."""
     if uses_maps(run.config):
         maps, objects = run.result("maps"), run.result("objectness").maps

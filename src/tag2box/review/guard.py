@@ -1,0 +1,124 @@
+"""`Guard`: what stands before the page. Whoever is not meant to be here gets no further.
+
+The address holds a random token; Host and Origin must be the page's own, so that no other site's page and no
+name that was pointed at this machine gets an answer; bodies are short; the browser is told to load and run
+nothing but what comes from here.
+"""
+
+import ipaddress
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+__all__ = ["MOST_BYTES", "Guard"]
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+# Bytes of a request's body: 200 events take less than a fifth.
+MOST_BYTES = 256 * 1024
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    b"content-security-policy": POLICY.encode(),
+    b"x-content-type-options": b"nosniff",
+    b"x-frame-options": b"DENY",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"permissions-policy": b"camera=(), geolocation=(), microphone=()",
+}
+
+
+class Guard:
+    """An ASGI application around another: requests that may pass reach it without the token in their path."""
+
+    def __init__(self, app: Any, token: str, host: str, port: int) -> None:
+        self.app, self.token, self.host, self.port = app, token, host, port
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # no web sockets here
+            return
+        headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}
+        if status := self._objection(scope, headers):
+            await _refuse(send, status)
+            return
+        inside = dict(scope)
+        inside["path"] = scope["path"][len(self.token) + 1 :]
+        inside["raw_path"] = inside["path"].encode()
+        await self.app(inside, _limited(receive), _with_headers(send))
+
+    def _objection(self, scope: MutableMapping[str, Any], headers: dict[str, str]) -> int | None:
+        """The status to refuse with; None where the request may pass."""
+        host, origin = headers.get("host", ""), headers.get("origin")
+        if not self._is_ours(host):
+            return 421
+        if origin is not None and origin != f"http://{host}":
+            return 403
+        reading = scope["method"] in {"GET", "HEAD"}
+        if not reading and origin is None:
+            return 403
+        navigates = reading and headers.get("sec-fetch-mode") == "navigate"
+        if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"} and not navigates:
+            return 403
+        length = headers.get("content-length", "0")
+        if not length.isdecimal() or int(length) > MOST_BYTES:
+            return 413
+        given, _, rest = scope["path"][1:].partition("/")
+        known = secrets.compare_digest(given.encode(), self.token.encode())
+        return None if known and scope["path"] == f"/{given}/{rest}" else 404
+
+    def _is_ours(self, host: str) -> bool:
+        """Whether a Host header names this server: a name that somebody else's DNS pointed here does not."""
+        name, _, port = host.rpartition(":")
+        if port != str(self.port):
+            return False
+        if name.lower() in {"127.0.0.1", "localhost", "[::1]", self.host.lower()}:
+            return True
+        if self.host not in {"0.0.0.0", "::"}:
+            return False
+        return name.lower() == socket.gethostname().lower() or _is_address(name.strip("[]"))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _limited(receive: Receive) -> Receive:
+    """`receive` that ends a body which is longer than it said."""
+    taken = 0
+
+    async def limited() -> Message:
+        nonlocal taken
+        message = await receive()
+        taken += len(message.get("body", b""))
+        return message if taken <= MOST_BYTES else {"type": "http.disconnect"}
+
+    return limited
+
+
+def _with_headers(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", []), *HEADERS.items()]
+        await send(message)
+
+    return sending
+
+
+async def _refuse(send: Send, status: int) -> None:
+    start = {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]}
+    await _with_headers(send)(start)
+    await send({"type": "http.response.body", "body": b"refused\n"})

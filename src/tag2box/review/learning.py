@@ -1,0 +1,78 @@
+"""Learn again: `python -m tag2box.review.learning RUN`, which the page's button starts, in its own process.
+
+It says how far it is in lines of JSON. `Learning` starts it, and listens.
+"""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tag2box.errors import Tag2BoxError
+from tag2box.run_folder import RunFolder, fit_run
+
+__all__ = ["Learning", "learn_again"]
+
+
+class Learning:
+    """At most one process that learns; `status` is for the page."""
+
+    def __init__(self, folder: Path, when_done: Callable[[], None]) -> None:
+        self.folder, self._when_done = folder, when_done
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self.status: dict[str, Any] = {"state": "idle"}
+
+    def start(self) -> dict[str, Any]:
+        """Start to learn, unless that is under way."""
+        with self._lock:
+            if self.status["state"] != "working":
+                self.status = {"state": "working", "label": "starting", "done": 0, "total": 1}
+                command = [sys.executable, "-m", "tag2box.review.learning", str(self.folder)]
+                self._process = subprocess.Popen(
+                    command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+                )
+                threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
+            return self.status
+
+    def stop(self) -> None:
+        """End what is under way; what it finished is kept."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.terminate()
+            self._process.wait()
+
+    def _listen(self, process: "subprocess.Popen[str]") -> None:
+        began, last = time.monotonic(), ""
+        with process:
+            for line in process.stdout or ():
+                self.status = {"state": "working", **json.loads(line)}
+            last = (process.stderr.read() if process.stderr else "").strip()
+        if process.returncode == 0:
+            self.status = {"state": "working", "label": "reading", "done": 1, "total": 1}
+            self._when_done()
+            self.status = {"state": "done", "seconds": round(time.monotonic() - began, 1)}
+        else:
+            reason = last.splitlines()[-1] if last else f"it ended with status {process.returncode}"
+            self.status = {"state": "failed", "reason": reason}
+
+
+def learn_again(folder: Path) -> None:
+    """Learn from the run's own photos, tags and settings, with the corrections as they are now."""
+    run = RunFolder(folder)
+    fit_run(run.images, run.config, folder, progress=_tell)
+
+
+def _tell(label: str, done: int, total: int) -> None:
+    sys.stdout.write(json.dumps({"label": label, "done": done, "total": total}) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    try:
+        learn_again(Path(sys.argv[1]))
+    except Tag2BoxError as error:
+        sys.exit(str(error))

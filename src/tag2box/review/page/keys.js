@@ -1,0 +1,73 @@
+// Every key and what it does: one table for the keyboard and for the help.
+
+const $ = (id) => document.getElementById(id);
+
+export const KEYS = [
+  ["ArrowRight n", "next", "next photo"],
+  ["ArrowLeft p", "previous", "photo before"],
+  ["Enter", "done", "accept what is open, all objects have their box, next"],
+  ["a", "accept", "accept the selected box"],
+  ["x", "reject", "reject the selected box"],
+  ["Delete Backspace", "remove", "delete the selected box"],
+  ["d", "draw", "draw a box with the mouse; again: put one in the middle"],
+  ["] b", "nextBox", "select the next box"],
+  ["[", "previousBox", "select the box before"],
+  ["Shift+Arrows", "", "move the selected box; pan where none is selected"],
+  ["Alt+Arrows", "", "resize the selected box"],
+  ["1 … 9", "", "the class of the selected box"],
+  ["t", "tags", "to the tags; Space changes one"],
+  ["s", "skip", "skip this photo"],
+  ["u Ctrl+z", "undo", "undo"],
+  ["r Ctrl+y Ctrl+Shift+z", "redo", "redo"],
+  ["m", "map", "object map of the class"],
+  ["+ =", "zoomIn", "zoom in"],
+  ["-", "zoomOut", "zoom out"],
+  ["0", "fit", "the whole photo"],
+  ["g", "grid", "grid, or photo"],
+  ["f", "filters", "to the filters"],
+  ["/", "search", "search by name"],
+  ["l", "learn", "learn again"],
+  ["Escape", "escape", "select nothing; leave a field or the grid"],
+  ["?", "help", "these keys"],
+];
+
+const ARROWS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+export function listen(actions, inGrid) {
+  const known = new Map(KEYS.flatMap(([keys, name]) => (name ? keys.split(" ").map((key) => [key, name]) : [])));
+  document.addEventListener("keydown", (event) => {
+    if ($("help").open) return;
+    const typing = event.target.matches("input:not([type=checkbox]), select, textarea");
+    if (typing && event.key !== "Escape") return;
+    if (event.target.matches("button, input") && (event.key === "Enter" || event.key === " ")) return;
+    const arrow = ARROWS[event.key];
+    if (arrow && inGrid()) {
+      actions.gridStep(...arrow);
+    } else if (arrow && (event.shiftKey || event.altKey)) {
+      actions.nudge(...arrow, event.altKey);
+    } else if (/^[1-9]$/.test(event.key) && !event.ctrlKey && !event.metaKey) {
+      actions.rename(Number(event.key) - 1);
+    } else {
+      const control = event.ctrlKey || event.metaKey ? "Ctrl+" : "";
+      const name = known.get(control + (control && event.shiftKey ? "Shift+" : "") + (event.key.length === 1 ? event.key.toLowerCase() : event.key));
+      if (!name || event.altKey) return;
+      actions[name]();
+    }
+    event.preventDefault();
+  });
+}
+
+export function fillHelp() {
+  const rows = KEYS.flatMap(([keys, , meaning]) => {
+    const term = document.createElement("dt");
+    for (const key of keys === "1 … 9" ? [keys] : keys.split(" ")) {
+      const cap = document.createElement("kbd");
+      cap.textContent = key.replace("Arrow", "");
+      term.append(cap, " ");
+    }
+    const text = document.createElement("dd");
+    text.textContent = meaning;
+    return [term, text];
+  });
+  $("keys").replaceChildren(...rows);
+}

@@ -1,0 +1,244 @@
+// The page: what there is, what a person does, and how both are shown.
+
+import { Queue, get, post } from "./api.js";
+import { Grid } from "./grid.js";
+import { fillHelp, listen } from "./keys.js";
+import { showFigures, showLearning, showPhoto } from "./panel.js";
+import { Stage } from "./stage.js";
+import { Store } from "./store.js";
+
+const $ = (id) => document.getElementById(id);
+let start;
+let mapOn = false;
+
+const queue = new Queue(tell, taken);
+const store = new Store((events) => queue.add(events));
+const stage = new Stage((changes) => act(changes), () => showSide());
+const hue = (name) => `${(start.classes.indexOf(name) * 137.5 + 210) % 360}`;
+const version = () => start.key;
+const grid = new Grid(store, version, (at) => openGrid(false, at), hue);
+stage.hue = hue;
+stage.drawClass = () => $("class").value || start.classes.find((c) => store.photo.tags[c] === 1) || start.classes[0];
+
+function tell(words, failed) {
+  $("saved").textContent = words;
+  $("saved").className = failed ? "failed" : words === "saved" ? "" : "waiting";
+}
+
+function say(words) {
+  $("said").textContent = words;
+}
+
+// The server has events on its disk (or refused them: then its word counts).
+function taken(answer, last) {
+  if (!answer) {
+    store.forget();
+    go(store.at);
+    return;
+  }
+  if (!last) return; // later events are on their way: the page is ahead
+  answer.photos.forEach((record) => store.put(record));
+  showFigures(answer.figures, start.figures_before);
+  $("run").textContent = `${start.run}: ${answer.reviewed} of ${start.photos} reviewed`;
+  tell("saved", false);
+  if (store.photo) show();
+}
+
+function act(changes) {
+  store.act(changes);
+  show();
+}
+
+function show() {
+  const photo = store.photo;
+  if (!photo) return;
+  stage.open(photo, `photo/${photo.number}?v=${version()}`);
+  showSide();
+  showMap();
+}
+
+function showSide() {
+  const select = (id) => stage.select(id);
+  const rename = (box, name) => act([stage.change(box.id, name, box.xyxy)]);
+  const setTag = (name, tag) => act([{ set: "tag", photo: store.number, class: name, tag }]);
+  const focused = document.activeElement?.dataset.tag;
+  showPhoto(store.photo, start.classes, stage.selected, { select, rename, setTag, hue });
+  if (focused) document.querySelector(`[data-tag="${CSS.escape(focused)}"]`)?.focus();
+}
+
+function showMap() {
+  const name = stage.box?.class ?? $("class").value;
+  const shown = mapOn && name !== "";
+  $("map").hidden = !shown;
+  document.querySelector("[data-do=map]").setAttribute("aria-pressed", shown);
+  const source = `map/${store.number}/${start.classes.indexOf(name)}?v=${version()}`;
+  if (shown && $("map").getAttribute("src") !== source) $("map").src = source;
+}
+
+async function go(at) {
+  store.at = Math.min(Math.max(at, 0), Math.max(store.list.length - 1, 0));
+  const none = store.list.length === 0;
+  $("empty").hidden = !none;
+  $("stage").hidden = none;
+  $("place").textContent = none ? "no photo" : `${store.at + 1} of ${store.list.length}`;
+  if (none) return;
+  const number = store.number;
+  await store.fetch([number]);
+  if (number !== store.number) return; // somebody was quicker
+  show();
+  prefetch();
+}
+
+// The photos that come next, so that they are there before they are asked for.
+async function prefetch() {
+  const next = store.list.slice(store.at + 1, store.at + 4);
+  for (const number of next) new Image().src = `photo/${number}?v=${version()}`;
+  if (next.length) await store.fetch(next);
+}
+
+async function filter() {
+  const query = new URLSearchParams();
+  for (const id of ["order", "show", "class", "low", "high", "search"]) query.set(id, $(id).value);
+  const now = store.number;
+  store.list = (await get(`list?${query}`)).photos;
+  const at = store.list.indexOf(now);
+  await go(Math.max(at, 0));
+  if (!$("grid-view").hidden) grid.show();
+}
+
+function openGrid(on, at) {
+  $("grid-view").hidden = !on;
+  $("photo-view").hidden = on;
+  $("grid-button").setAttribute("aria-pressed", on);
+  $("grid-button").textContent = on ? "Photo" : "Grid";
+  if (on) grid.show();
+  else go(at ?? grid.focused).then(() => stage.fit());
+}
+
+function judge(state) {
+  const box = stage.box;
+  if (!box) return;
+  const gone = state === "rejected" && !box.found ? "open" : state;
+  act([stage.change(box.id, box.class, box.xyxy, gone)]);
+  say(`${box.class} ${state}`);
+  const open = store.photo.boxes.find((other) => other.state === "open");
+  if (open) stage.select(open.id);
+}
+
+function stepBox(by) {
+  const boxes = store.photo?.boxes ?? [];
+  if (!boxes.length) return;
+  const at = boxes.findIndex((box) => box.id === stage.selected);
+  stage.select(boxes[(at + by + boxes.length) % boxes.length].id);
+  say(stage.box ? `${stage.box.class} selected` : "");
+}
+
+async function jump(number) {
+  if (number === undefined) return;
+  let at = store.list.indexOf(number);
+  if (at < 0) {
+    store.list.splice(store.at, 0, number); // it no longer fits the filters
+    at = store.at;
+  }
+  await go(at);
+}
+
+const actions = {
+  next: () => go(store.at + 1),
+  previous: () => go(store.at - 1),
+  accept: () => judge("accepted"),
+  reject: () => judge("rejected"),
+  remove: () => judge("rejected"),
+  done() {
+    if (!store.photo) return;
+    const open = store.photo.boxes.filter((box) => box.state === "open");
+    const accepted = open.map((box) => stage.change(box.id, box.class, box.xyxy));
+    act([...accepted, { set: "photo", photo: store.number, state: "reviewed" }]);
+    say("reviewed");
+    go(store.at + 1);
+  },
+  skip() {
+    act([{ set: "photo", photo: store.number, state: "skipped" }]);
+    go(store.at + 1);
+  },
+  draw() {
+    if (!store.photo) return;
+    if (stage.drawing) stage.drawInMiddle();
+    stage.setDrawing(!stage.drawing);
+  },
+  undo: () => jump(store.undo()),
+  redo: () => jump(store.redo()),
+  map() {
+    mapOn = !mapOn;
+    showMap();
+  },
+  nextBox: () => stepBox(1),
+  previousBox: () => stepBox(-1),
+  nudge: (dx, dy, resize) => stage.nudge(dx, dy, resize),
+  gridStep: (dx, dy) => grid.step(dx, dy),
+  rename(c) {
+    const box = stage.box;
+    if (box && start.classes[c]) act([stage.change(box.id, start.classes[c], box.xyxy)]);
+  },
+  tags: () => document.querySelector("[data-tag]")?.focus(),
+  zoomIn: () => stage.zoom(1.25),
+  zoomOut: () => stage.zoom(0.8),
+  fit: () => stage.fit(),
+  grid: () => openGrid($("grid-view").hidden),
+  filters: () => $("order").focus(),
+  search: () => $("search").focus(),
+  learn: () => learn(),
+  help: () => $("help").showModal(),
+  escape() {
+    document.activeElement?.blur();
+    stage.setDrawing(false);
+    if (!$("grid-view").hidden) openGrid(false);
+    else stage.select(null);
+  },
+};
+
+async function learn() {
+  showLearning(await post("learn"));
+  watch();
+}
+
+// How far learning is, until it is over.
+async function watch() {
+  const status = await get("learn");
+  showLearning(status);
+  if (status.state === "working") setTimeout(watch, 500);
+  else if (status.state === "done") await begin();
+}
+
+async function begin() {
+  start = await get("start");
+  document.title = `${start.run} · tag2box review`;
+  $("run").textContent = `${start.run}: ${start.reviewed} of ${start.photos} reviewed`;
+  const chosen = $("class").value || new URLSearchParams(location.search).get("class") || "";
+  $("class").replaceChildren(new Option("all", ""), ...start.classes.map((name) => new Option(name, name)));
+  $("class").value = start.classes.includes(chosen) ? chosen : "";
+  showFigures(start.figures, start.figures_before);
+  $("learned").textContent = start.moved === null ? "" : `Boxes moved in ${start.moved} photos (“Show: moved by learning”).`;
+  store.forget();
+  await filter();
+  document.body.dataset.ready = start.key;
+}
+
+for (const button of document.querySelectorAll("[data-do]")) {
+  button.addEventListener("click", () => actions[button.dataset.do]());
+}
+$("filters").addEventListener("change", filter);
+$("filters").addEventListener("submit", (event) => event.preventDefault());
+let typing;
+$("search").addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(filter, 150);
+});
+$("grid-button").addEventListener("click", actions.grid);
+$("help-button").addEventListener("click", actions.help);
+$("help-close").addEventListener("click", () => $("help").close());
+$("learn").addEventListener("click", learn);
+window.addEventListener("beforeunload", (event) => queue.pending && event.preventDefault());
+fillHelp();
+listen(actions, () => !$("grid-view").hidden);
+begin().then(() => start.learning.state === "working" && watch());

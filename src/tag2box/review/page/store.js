@@ -1,0 +1,107 @@
+// What the page knows: the list of photos, records of some, and the way back (undo) and forth (redo).
+
+import { get, newId } from "./api.js";
+
+const KEPT = 300; // records, so that memory stays bounded
+
+export class Store {
+  constructor(send) {
+    Object.assign(this, { send, list: [], at: 0, records: new Map(), undone: [], done: [], asked: new Map() });
+  }
+
+  get number() {
+    return this.list[this.at];
+  }
+
+  get photo() {
+    return this.records.get(this.number);
+  }
+
+  put(record) {
+    this.records.delete(record.number);
+    this.records.set(record.number, record);
+    for (const number of this.records.keys()) {
+      if (this.records.size <= KEPT) break;
+      if (number !== this.number) this.records.delete(number);
+    }
+  }
+
+  // Records of these photos, from the server where they are not here.
+  async fetch(numbers) {
+    const missing = numbers.filter((n) => n !== undefined && !this.records.has(n) && !this.asked.has(n));
+    if (missing.length) {
+      const asking = get(`photos?n=${missing.join(",")}`);
+      missing.forEach((n) => this.asked.set(n, asking));
+      try {
+        (await asking).photos.forEach((record) => this.put(record));
+      } finally {
+        missing.forEach((n) => this.asked.delete(n));
+      }
+    }
+    await Promise.all(numbers.map((n) => this.asked.get(n)));
+  }
+
+  forget() {
+    this.records.clear();
+  }
+
+  // Do what a person asked for: `changes` are events without their ids.
+  act(changes) {
+    const back = changes.map((change) => this.inverse(change)).reverse();
+    this.done.push({ number: changes[0].photo, forth: changes, back });
+    this.undone = [];
+    this.apply(changes);
+  }
+
+  // One step back, or forth again; the number of the photo it was in.
+  step(from, to, way) {
+    const action = this[from].pop();
+    if (!action) return undefined;
+    this[to].push(action);
+    this.apply(action[way]);
+    return action.number;
+  }
+
+  undo() {
+    return this.step("done", "undone", "back");
+  }
+
+  redo() {
+    return this.step("undone", "done", "forth");
+  }
+
+  apply(changes) {
+    changes.forEach((change) => this.show(change));
+    this.send(changes.map((change) => ({ ...change, id: newId() })));
+  }
+
+  // The change that takes this one back.
+  inverse(change) {
+    const photo = this.records.get(change.photo);
+    if (change.set === "photo") return { ...change, state: photo.state };
+    if (change.set === "tag") {
+      const now = photo.tags[change.class];
+      return { ...change, tag: now === photo.own_tags[change.class] ? null : now };
+    }
+    const box = photo.boxes.find((other) => other.id === change.box);
+    if (!box) return { ...change, state: "open" };
+    return { ...change, class: box.class, xyxy: [...box.xyxy], state: box.state };
+  }
+
+  // At once on the page, before the server has answered.
+  show(change) {
+    const photo = this.records.get(change.photo);
+    if (!photo) return;
+    if (change.set === "photo") photo.state = change.state;
+    if (change.set === "tag") photo.tags[change.class] = change.tag ?? photo.own_tags[change.class];
+    if (change.set !== "box") return;
+    const box = photo.boxes.find((other) => other.id === change.box);
+    const now = { class: change.class, xyxy: [...change.xyxy], state: change.state };
+    if (box) {
+      Object.assign(box, now);
+      if (change.state === "open" && !box.found) photo.boxes = photo.boxes.filter((other) => other !== box);
+    } else if (change.state !== "open") {
+      photo.boxes.push({ id: change.box, found: false, confidence: null, ...now });
+    }
+  }
+}
