@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 
 from tag2box import Detections, ImageSet, Tag2BoxError, read_detections, read_images, write_detections
-from tag2box.decoding import image_size, read_image, read_small
+from tag2box.data.decoding import image_size, read_image, read_small
 
 NAMES = ("cat", "hot dog")
 

@@ -191,9 +191,9 @@ MERGES = "b0: &b0 {x: y}\n" + "".join(f"b{i + 1}: &b{i + 1} {{<<: [{9 * f'*b{i},
 )
 def test_yaml_ends_at_once_and_in_one_line(tmp_path, text, says):
     yolo(tmp_path, text)
-    start = time.perf_counter()
+    start = time.process_time()
     assert says in refusal(read_images, tmp_path)
-    assert time.perf_counter() - start < 2
+    assert time.process_time() - start < 2
 
 
 def test_yaml_of_other_things_is_left_alone(tmp_path):

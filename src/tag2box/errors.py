@@ -4,8 +4,8 @@ import re
 
 __all__ = ["InputError", "Tag2BoxError"]
 
-# What would break a line, or a terminal: a stranger's file names and texts go into messages.
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+# What would break a line or a terminal, or turn text around: names and texts of strangers go into messages.
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class Tag2BoxError(Exception):
