@@ -3,8 +3,8 @@
     python -m benchmarks.ablations RUN VOC2007 [NAME...]
 
 RUN: the folder of a finished `tag2box run VOC2007 --split trainval`; its windows, features, maps and
-neighbours are used. Images are dealt into three folds. For each, the tags of the fold are hidden, everything
-behind the neighbours is trained on the rest, and the fold is scored. AP07 is that of all folds together,
+neighbors are used. Images are dealt into three folds. For each, the tags of the fold are hidden, everything
+behind the neighbors is trained on the rest, and the fold is scored. AP07 is that of all folds together,
 CorLoc that of the best window of each positive image by the detector that has not seen it. Spread: over the
 seeds of the deal.
 """
@@ -52,7 +52,7 @@ TABLE = {
     "cover.method marginal": ("cover.method=marginal",),
     "cover.t 5": ("cover.t=5",),
     "cover.alpha 0.8": ("cover.alpha=0.8",),
-    "negative mining": ("cover.initialiser=negative_mining",),
+    "negative mining": ("cover.initializer=negative_mining",),
 }
 
 

@@ -13,7 +13,7 @@ from sklearn.svm import LinearSVC
 from benchmarks import Line, data
 from tag2box.mil.latent import SmoothLatentSVC
 from tag2box.mil.smoothing import segment_max
-from tag2box.reproduce.mil_sets import CentreAndNormalise, load_set
+from tag2box.reproduce.mil_sets import CenterAndNormalize, load_set
 
 ROUNDS, MAX_ALTERNATIONS = 3, 50
 OURS = {"C": 1.0, "mu": 0.7, "tol": 1e-3}
@@ -21,9 +21,9 @@ MEMORY = """
 import sys
 from pathlib import Path
 from tag2box.mil.latent import SmoothLatentSVC
-from tag2box.reproduce.mil_sets import CentreAndNormalise, load_set
+from tag2box.reproduce.mil_sets import CenterAndNormalize, load_set
 bags, y = load_set(Path(sys.argv[1]), "trec1")
-bags = CentreAndNormalise().fit(bags).transform(bags)
+bags = CenterAndNormalize().fit(bags).transform(bags)
 if sys.argv[2] == "fit":
     SmoothLatentSVC(C=10.0, mu=0.7).fit(bags, y)
 status = open("/proc/self/status").read()  # the peak of this process; getrusage's counts its parent's too
@@ -50,7 +50,7 @@ def ten_folds(bags, y, fit):
     """(seconds of the fits, mean accuracy)."""
     seconds, accuracies = 0.0, []
     for train, test in StratifiedKFold(10, shuffle=True, random_state=0).split(np.zeros(len(y)), y):
-        scale = CentreAndNormalise().fit(bags[train])
+        scale = CenterAndNormalize().fit(bags[train])
         inside, outside = scale.transform(bags[train]), scale.transform(bags[test])
         started = time.perf_counter()
         predict = fit(inside, y[train])

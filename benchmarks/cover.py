@@ -34,11 +34,11 @@ def made_graph(n_windows, degree, n_images=1667, per=300, seed=0):
     topic = rng.integers(0, 200, n_windows)
     for t in range(200):
         images = rng.permutation(n_images)[: rng.integers(2 * degree, 4 * degree)]
-        favourites = rng.integers(0, per, (len(images), 3))
+        favorites = rng.integers(0, per, (len(images), 3))
         mine = np.flatnonzero(topic == t)
         pick = np.argpartition(rng.random((len(mine), len(images)), np.float32), degree, axis=1)[:, :degree]
         image[mine] = images[pick]
-        window[mine] = images[pick] * per + favourites[pick, rng.integers(0, 3, pick.shape)]
+        window[mine] = images[pick] * per + favorites[pick, rng.integers(0, 3, pick.shape)]
     distance = np.sort(rng.random((n_windows, degree), np.float32), axis=1)
     return cover_graph(Neighbors(image, window, distance), np.ones(n_images, bool), degree)
 

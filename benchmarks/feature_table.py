@@ -2,7 +2,7 @@
 
     python -m benchmarks.feature_table [NAME...]
 
-CorLoc by the neighbours alone (`_localisation`) on all of voc6 trainval, the first windows of each photo, the
+CorLoc by the neighbors alone (`_localization`) on all of voc6 trainval, the first windows of each photo, the
 same for every setting. `make bench BENCH=feature_table` measures `shared` and `warp`: ten minutes.
 """
 
@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 
 from benchmarks import Line, data, top_windows
-from benchmarks._localisation import corloc
+from benchmarks._localization import corloc
 from tag2box.data.reading import read_images
 from tag2box.features.extract import FeaturesConfig, find_features, find_projection
 
@@ -42,7 +42,7 @@ TABLE = {
 
 def run():
     images, windows = everything()
-    (ours, _), (rival, _) = (localise(images, windows, config)[0] for config in (SHARED, WARP))
+    (ours, _), (rival, _) = (localize(images, windows, config)[0] for config in (SHARED, WARP))
     quality = f"CorLoc by degree: {100 * ours.mean():.1f}, warp {100 * rival.mean():.1f}"
     yield Line("images missed by degree", 1 - ours.mean(), 1 - rival.mean(), "", "warp 128 px", quality)
 
@@ -53,7 +53,7 @@ def everything():
     return images, top_windows(images, WINDOWS)
 
 
-def localise(images, windows, config):
+def localize(images, windows, config):
     """CorLoc by degree and by contrast, (2, halves), and the seconds that the features took."""
     projection = find_projection(images, windows, config, workers=None)
     started = time.perf_counter()
@@ -69,7 +69,7 @@ if __name__ == "__main__":
     images, windows = everything()
     print("| setting | CorLoc by degree | three halves | by contrast | time |\n|---|---|---|---|---|")
     for name in names:
-        (degree, contrast), seconds = localise(images, windows, TABLE[name])
+        (degree, contrast), seconds = localize(images, windows, TABLE[name])
         halves = ", ".join(f"{100 * share:.1f}" for share in degree)
         figures = f"{100 * degree.mean():.1f} | {halves} | {100 * contrast.mean():.1f} | {seconds:.0f} s"
         print(f"| {name} | {figures} |", flush=True)

@@ -15,8 +15,8 @@ from collections import defaultdict
 import numpy as np
 
 from benchmarks import Line, Skip, data
-from tag2box import read_images, selective_search, thin
-from tag2box.boxes import iou_matrix
+from tag2box import read_images, selective_search
+from tag2box.boxes import iou_matrix, thin
 from tag2box.data.decoding import read_image
 
 FIRST_IMAGE = """

@@ -2,7 +2,7 @@
 
     python examples/draw_cover.py VOC2007 bicycle pictures --images 150
 
-Writes neighbours.png (the paper's Figure 2), mined.png (Figure 5: ours green, negative mining red), gains.png
+Writes neighbors.png (the paper's Figure 2), mined.png (Figure 5: ours green, negative mining red), gains.png
 and degree.png.
 """
 
@@ -66,7 +66,7 @@ def main():
     positive = images.tags[:, images.classes.index(arguments.name)] == 1
     arguments.out.mkdir(parents=True, exist_ok=True)
     sheets = {
-        "neighbours": pictures.neighbour_sheet(images, windows, table, cover, positive),
+        "neighbors": pictures.neighbor_sheet(images, windows, table, cover, positive),
         "mined": pictures.mined_windows(images, windows, cover, negative_mining(table, positives)),
         "gains": pictures.gain_curve(cover, arguments.name),
         "degree": pictures.degree_map(images, int(positives[0]), windows, degree),

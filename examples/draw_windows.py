@@ -12,8 +12,8 @@ import numpy as np
 from PIL import Image, ImageDraw
 from skimage.data import coffee
 
-from tag2box import selective_search, thin
-from tag2box.boxes import iou_matrix
+from tag2box import selective_search
+from tag2box.boxes import iou_matrix, thin
 from tag2box.data.decoding import read_small
 from tag2box.windows.color import blur, convert
 from tag2box.windows.search import MIN_PIXELS, SCALES, SIDE, SIGMA
@@ -29,7 +29,7 @@ THINGS = {
 
 
 def segmentation(rgb, space, k):
-    """Each region in its mean colour."""
+    """Each region in its mean color."""
     h, w, _ = rgb.shape
     labels, n = segment(*sort_edges(convert(blur(rgb, SIGMA), space)), h, w, k, MIN_PIXELS)
     flat = labels.ravel()
@@ -44,9 +44,9 @@ def windows(photo):
     picture = Image.fromarray(photo)
     draw = ImageDraw.Draw(picture)
     overlap = iou_matrix(boxes, np.array([box for box, _ in THINGS.values()], np.float32))
-    for i, (name, (_, colour)) in enumerate(THINGS.items()):
+    for i, (name, (_, color)) in enumerate(THINGS.items()):
         rank = overlap[:, i].argmax()
-        draw.rectangle([*boxes[rank, :2], *(boxes[rank, 2:] - 1)], outline=colour, width=4)
+        draw.rectangle([*boxes[rank, :2], *(boxes[rank, 2:] - 1)], outline=color, width=4)
         print(f"{name}: window {rank + 1}, IoU {overlap[rank, i]:.2f}")
     return picture
 

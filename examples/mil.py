@@ -16,7 +16,7 @@ TILE, TILES_PER_BAG, N_BAGS = 32, 12, 120
 
 
 def tile_features(tile):
-    """Mean and spread of the colours, and of the gradients: nothing that knows a flower."""
+    """Mean and spread of the colors, and of the gradients: nothing that knows a flower."""
     pixels = tile.reshape(-1, 3) / 255
     gradients = [np.abs(np.diff(tile.mean(axis=2), axis=axis)).mean() / 255 for axis in (0, 1)]
     return np.concatenate([pixels.mean(axis=0), pixels.std(axis=0), gradients])

@@ -44,7 +44,7 @@ def convolution(x, weight, bias, stride, depthwise):
 
 
 def forward(state, x, n_blocks, strides):
-    """Stem and blocks in plain numpy, batch normalisation as a step of its own."""
+    """Stem and blocks in plain numpy, batch normalization as a step of its own."""
 
     def step(x, conv, norm, *, stride=1, depthwise=False, relu6=True):
         x = convolution(x, state[f"{conv}.weight"].astype(np.float64), 0, stride, depthwise)
@@ -74,7 +74,7 @@ def test_first_blocks_equal_a_plain_numpy_forward(network, photos):
 
 
 @pytest.mark.parametrize("name", efficientnet.VARIANTS)
-def test_known_photos_are_recognised(name, tmp_path, monkeypatch):
+def test_known_photos_are_recognized(name, tmp_path, monkeypatch):
     data = pytest.importorskip("skimage.data")
     variant = efficientnet.VARIANTS[name]
     pytest.importorskip(variant.package)
@@ -143,7 +143,7 @@ def own(folder, toml, inputs=("x",), around=False):
     shape = ("n", 3, "h", "w")
     file = folder / "own.onnx"
     outputs = {"y": shape, "flat": ("n", "m")}
-    file.write_bytes(graph.serialise("own", dict.fromkeys(inputs, shape), outputs))
+    file.write_bytes(graph.serialize("own", dict.fromkeys(inputs, shape), outputs))
     if toml is not None:
         (folder / "own.toml").write_text(toml)
     return file

@@ -135,7 +135,7 @@ def test_writer_is_read_by_onnx():
     )  # longer than one byte of a varint
     graph = Graph()
     graph.add("Conv", ["x", graph.constant("w", weight)], "y", strides=(2, 2), group=1, auto_pad="SAME_UPPER")
-    model = onnx.load_from_string(graph.serialise("g", {"x": ("n", 3, 8, 8)}, {"y": ("n", 300, 4, 4)}))
+    model = onnx.load_from_string(graph.serialize("g", {"x": ("n", 3, 8, 8)}, {"y": ("n", 300, 4, 4)}))
     onnx.checker.check_model(model, full_check=True)
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(model.graph.initializer[0]), weight)
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in model.graph.node[0].attribute}

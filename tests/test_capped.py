@@ -43,7 +43,7 @@ def environment(request):
     return os.environ | mode | {"NPY_DISABLE_CPU_FEATURES": " ".join(mine)}
 
 
-def test_neighbours_are_right(environment):
+def test_neighbors_are_right(environment):
     tests = [str(ROOT / "tests" / name) for name in ("test_neighbors.py", "test_int8.py")]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
     answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

@@ -88,7 +88,7 @@ def test_no_votes_no_contrast():
     assert contrast(np.empty((0, 4)), [0, 0, 0], []).shape == (0,)
 
 
-def test_above_chance_is_zero_where_neighbours_are_random():
+def test_above_chance_is_zero_where_neighbors_are_random():
     rng = np.random.default_rng(4)
     n_images, n, k = 200, 3000, 41
     own = rng.integers(0, 50, n).astype(np.int32)

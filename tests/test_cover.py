@@ -14,7 +14,7 @@ G = {"identity": float, "sqrt": np.sqrt, "log1p": np.log1p}
 
 
 def table(seed, n_images=6, per=3, k=4, levels=4):
-    """A made table of neighbours; few distinct distances, so that ties are common."""
+    """A made table of neighbors; few distinct distances, so that ties are common."""
     rng = np.random.default_rng(seed)
     n = n_images * per
     image = np.stack([rng.permutation(n_images)[:k] for _ in range(n)]).astype(np.int32)
@@ -117,7 +117,7 @@ def test_greedy_keeps_the_lemma_and_its_own_bound(seed, t, g, alpha, k):
 
 
 @cases
-def test_covered_windows_are_the_neighbours_of_the_selection_in_order(seed, t, g, alpha, k):
+def test_covered_windows_are_the_neighbors_of_the_selection_in_order(seed, t, g, alpha, k):
     slow, graph = case(seed, k)
     cover = greedy_cover(graph, t, g, alpha)
     expected, by = [], []

@@ -20,7 +20,7 @@ def saved(tmp_path, picture, name="picture.png", **options):
     ("mode", "error"),
     [("RGB", 0), ("RGBA", 0), ("CMYK", 0), ("P", 51), ("YCbCr", 3), ("HSV", 8)],
 )
-def test_colour_survives_every_mode(mode, error):
+def test_color_survives_every_mode(mode, error):
     picture = Image.fromarray(ramp())
     rgb = read_image(picture.convert(mode))
     assert rgb.dtype == np.uint8
@@ -108,7 +108,7 @@ def test_exif_rotation_is_undone(tmp_path, orientation, mode, side):
 
 
 def test_only_the_first_frame_counts(tmp_path):
-    frames = [Image.new("RGB", (9, 7), colour) for colour in ("red", "blue")]
+    frames = [Image.new("RGB", (9, 7), color) for color in ("red", "blue")]
     path = saved(tmp_path, frames[0], "moving.gif", save_all=True, append_images=frames[1:])
     assert (read_image(path) == (255, 0, 0)).all()
 

@@ -46,7 +46,7 @@ def detector():
         objectness=0.25,
         maps=MapsConfig(side=128),
         object_maps=ObjectMaps(rng.normal(size=(3, 320)).astype(np.float32), np.zeros(3, np.float32)),
-        detect_config=DetectConfig(most=5),
+        detect_config=DetectConfig(max_detections=5),
         calibration=np.array([[2.0, -1.0], [1.0, 0.0], [0.5, 3.0]]),
         trace=([{"objective": 1.0}],),
     )
@@ -114,6 +114,15 @@ def test_everything_comes_back(detector, tmp_path):
     np.testing.assert_array_equal(again.object_maps.V, detector.object_maps.V)
     np.testing.assert_array_equal(again.object_maps.a, detector.object_maps.a)
     assert json.dumps(again.trace) == json.dumps(detector.trace)
+
+
+def test_settings_by_their_earlier_names_are_read(detector, tmp_path):
+    detector.save(tmp_path / "new.npz")
+    arrays = dict(np.load(tmp_path / "new.npz"))
+    header = arrays["header"].tobytes().replace(b'"iou_threshold"', b'"iou"')
+    arrays["header"] = np.frombuffer(header.replace(b'"max_detections"', b'"most"'), np.uint8)
+    np.savez(tmp_path / "old.npz", **arrays)
+    assert Detector.load(tmp_path / "old.npz").detect_config == detector.detect_config
 
 
 def test_confidence_rises_with_the_score_and_stays_within_0_and_1(detector, photo):

@@ -139,7 +139,7 @@ def slow_kind(d, rank, found, objects):
         )
         return "duplicate" if better and not own[j][2] else None
     if overlap >= Fraction(1, 10):
-        return "localisation"
+        return "localization"
     others = [o for o in objects if o[0] == image and o[1] != label]
     return "similar" if voc_best(box, others)[1] >= Fraction(1, 10) else "background"
 
@@ -156,7 +156,7 @@ def test_false_positive_kinds_on_random_cases():
                 expected[kind][d[1]] += 1
                 seen.add(kind)
         assert {kind: n.tolist() for kind, n in scores.false_positives.items()} == expected, seed
-    assert seen == {"duplicate", "localisation", "similar", "background"}
+    assert seen == {"duplicate", "localization", "similar", "background"}
 
 
 def test_a_table_worked_by_hand():
@@ -179,7 +179,7 @@ def test_a_table_worked_by_hand():
     assert scores.n_detections[0] == 5
     assert {kind: int(n[0]) for kind, n in scores.false_positives.items()} == {
         "duplicate": 1,
-        "localisation": 0,
+        "localization": 0,
         "similar": 0,
         "background": 1,
     }

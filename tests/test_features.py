@@ -121,8 +121,8 @@ def test_cells_look_where_they_stand():
         changed[0, y, x] = 255
         response = np.square(early(changed) - base)[0].sum(2)
         rows, columns = np.indices(response.shape)
-        centre = np.array([(response * columns).sum(), (response * rows).sum()]) / response.sum()
-        off.append((x + 0.5, y + 0.5) - (centre + 0.5) * 16)
+        center = np.array([(response * columns).sum(), (response * rows).sum()]) / response.sum()
+        off.append((x + 0.5, y + 0.5) - (center + 0.5) * 16)
     np.testing.assert_allclose(np.mean(off, axis=0), 0, atol=16 / 4)  # half a cell would be a wrong rule
 
 
@@ -233,7 +233,7 @@ def test_what_is_no_number_is_refused(tmp_path):
     zero = np.zeros((1, 3, 1, 1), np.float32)
     graph.add("Div", ["x", graph.constant("w", zero)], "y")
     shape = {"x": ("n", 3, "h", "w")}
-    (tmp_path / "own.onnx").write_bytes(graph.serialise("own", shape, {"y": ("n", 3, "h", "w")}))
+    (tmp_path / "own.onnx").write_bytes(graph.serialize("own", shape, {"y": ("n", 3, "h", "w")}))
     (tmp_path / "own.toml").write_text("mean = [0, 0, 0]\nstd = [1, 1, 1]\n")
     config = FeaturesConfig(str(tmp_path / "own.onnx"), mode="warp", size=32, grid=1, precision="f32")
     photo, boxes = np.zeros((64, 64, 3), np.uint8), np.array([[0, 0, 64, 64]], np.float32)

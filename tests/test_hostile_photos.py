@@ -100,17 +100,17 @@ def _tiff(order, data, entries):
     return start + data + struct.pack(f"{order}H", len(entries)) + table + bytes(4)
 
 
-def png(width, height, depth, colour, *chunks, behind=()):
+def png(width, height, depth, color, *chunks, behind=()):
     """A PNG of zeros: next to nothing in the file, and a lot in memory."""
 
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
-    bands = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[colour]
+    bands = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}[color]
     pack = zlib.compressobj(9)
     row = bytes(1 + (width * bands * depth + 7) // 8)
     data = b"".join(pack.compress(row) for _ in range(height)) + pack.flush()
-    header = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, 0)
+    header = struct.pack(">IIBBBBB", width, height, depth, color, 0, 0, 0)
     parts = [(b"IHDR", header), *chunks, (b"IDAT", data), *behind, (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunk(*part) for part in parts)
 
@@ -143,7 +143,7 @@ SIDE = int(MAX_PIXELS**0.5) - 1
 @pytest.mark.parametrize(
     ("content", "bound"),
     [
-        # An eighth of a byte per pixel in the file, a transparent colour: 11 KB, and once 844 MB.
+        # An eighth of a byte per pixel in the file, a transparent color: 11 KB, and once 844 MB.
         (lambda: png(SIDE, SIDE, 1, 0, (b"tRNS", b"\0\0")), 150e6),
         (lambda: png(6000, 6000, 8, 6), 200e6),
         # 112 bytes, and once 1.1 GB.

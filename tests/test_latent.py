@@ -188,6 +188,7 @@ def test_more_than_two_classes_are_one_against_the_rest(Model):
     assert model.score(bags, y) > 0.9
     alone = Model().fit(bags, y == "b")
     np.testing.assert_allclose(model.coef_[1], alone.coef_[0])
+    assert Model(n_jobs=2).fit(bags, y).coef_.tobytes() == model.coef_.tobytes()
 
 
 @pytest.mark.parametrize("Model", MODELS)

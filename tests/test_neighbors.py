@@ -130,10 +130,10 @@ def test_a_stopped_run_goes_on_with_the_blocks_that_are_missing():
     for part, expected in zip(rest, (whole[1], whole[3]), strict=True):
         for name in FIELDS:
             np.testing.assert_array_equal(getattr(part, name), getattr(expected, name))
-    assert seen == [("neighbours", 0, 2), ("neighbours", 1, 2), ("neighbours", 2, 2)]
+    assert seen == [("neighbors", 0, 2), ("neighbors", 1, 2), ("neighbors", 2, 2)]
 
 
-def test_no_queries_no_neighbours():
+def test_no_queries_no_neighbors():
     X, offsets = made(8)
     found = group_neighbors(X, offsets, np.empty(0, int), 5)
     assert found.image.shape == found.window.shape == found.distance.shape == (0, 5)

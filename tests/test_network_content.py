@@ -65,10 +65,10 @@ def test_tensors_are_found_wherever_they_are():
     inner = helper.make_graph([constant], "inner", [], [], [tensor("in a branch")])
     branch = helper.make_node("If", ["i"], ["o"], then_branch=inner, else_branch=inner)
     sparse = helper.make_sparse_tensor(tensor("values"), tensor("indices"), [1])
-    graph = helper.make_graph([branch], "g", [], [], [tensor("ü/initialiser")], sparse_initializer=[sparse])
+    graph = helper.make_graph([branch], "g", [], [], [tensor("ü/initializer")], sparse_initializer=[sparse])
     function = helper.make_function("d", "f", [], ["c"], [constant], [helper.make_opsetid("", 13)])
     data = helper.make_model(graph, functions=[function]).SerializeToString()
-    expected = ("in a branch", "in a node", "indices", "values", "ü/initialiser")
+    expected = ("in a branch", "in a node", "indices", "values", "ü/initializer")
     assert external_files(data) == expected
     for damaged in (b"", b"\xff" * 99, data[:-3], data[7:], b"\x3a\x7f" + data):
         assert isinstance(external_files(damaged), tuple)

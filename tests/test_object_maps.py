@@ -143,7 +143,7 @@ def test_a_map_that_does_not_grow_with_the_photo_is_refused(tmp_path):
     graph = Graph()
     graph.add("GlobalAveragePool", ["x"], "y")
     (tmp_path / "own.onnx").write_bytes(
-        graph.serialise("own", {"x": ("n", 3, "h", "w")}, {"y": ("n", 3, 1, 1)})
+        graph.serialize("own", {"x": ("n", 3, "h", "w")}, {"y": ("n", 3, 1, 1)})
     )
     (tmp_path / "own.toml").write_text(PREPARE)
     with pytest.raises(InputError, match="no whole cell for every 32 pixels"):

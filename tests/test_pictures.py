@@ -34,20 +34,20 @@ def scene(tmp_path):
     return images, windows, table, cover
 
 
-def test_a_pick_stands_before_its_neighbours(scene):
+def test_a_pick_stands_before_its_neighbors(scene):
     images, windows, table, cover = scene
-    sheet = np.asarray(pictures.neighbour_sheet(images, windows, table, cover, images.tags[:, 0] == 1, 1, 2))
+    sheet = np.asarray(pictures.neighbor_sheet(images, windows, table, cover, images.tags[:, 0] == 1, 1, 2))
     step = pictures.TILE + pictures.GAP
     middle = pictures.GAP + pictures.TILE // 2
-    for column in range(3):  # the pick and both neighbours are the red squares
+    for column in range(3):  # the pick and both neighbors are the red squares
         np.testing.assert_array_equal(sheet[middle, middle + column * step], RED)
 
 
 def test_ours_is_green_and_the_rival_red(scene):
     images, windows, table, cover = scene
     sheet = pictures.mined_windows(images, windows, cover, negative_mining(table, np.arange(3)))
-    colours = {colour for _, colour in sheet.getcolors(1 << 16)}
-    assert {(44, 160, 44)} <= colours
+    colors = {color for _, color in sheet.getcolors(1 << 16)}
+    assert {(44, 160, 44)} <= colors
     assert sheet.width > 4 * pictures.TILE
 
 

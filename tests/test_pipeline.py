@@ -24,7 +24,7 @@ from tag2box.report.collecting import write_report
 from tag2box.run_folder import RunFolder, detect_run, fit_run
 from tag2box.run_notes import write_run
 from tag2box.runtime import run as run_module
-from tag2box.runtime.config import read_settings
+from tag2box.runtime.config import read_settings, settings
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store
 
@@ -104,7 +104,7 @@ def test_a_second_run_computes_nothing(copied, images):
         ("cover.alpha=0.9", "cover initial refine"),
         ("initial.C=0.1", "initial refine"),
         ("refine.mu=0.2", "refine"),
-        ("detect.iou=0.5", ""),
+        ("detect.iou_threshold=0.5", ""),
     ],
 )
 def test_a_setting_changes_only_what_depends_on_it(images, tmp_path, setting, expected):
@@ -179,7 +179,7 @@ from tag2box.pipeline import Config
 from tag2box.run_notes import write_run
 from tag2box.run_folder import RunFolder, detect_run, fit_run
 from tag2box.runtime import run
-from tag2box.runtime.config import read_settings
+from tag2box.runtime.config import read_settings, settings
 from tests._toys import FAST
 
 run.SHARD = 5
@@ -229,7 +229,7 @@ def test_a_class_that_no_image_has_is_left_out(images, tmp_path):
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_a_handful_of_images_runs_through(images, tmp_path, n):
-    found = Tag2Box(CONFIG, workers=1).fit(images.take(range(n))).predict(images.paths[:3])
+    found = Tag2Box(CONFIG, n_jobs=1).fit(images.take(range(n))).predict(images.paths[:3])
     assert found.ids == images.ids[:3]
 
 
@@ -263,7 +263,7 @@ def test_without_objectness_no_map_is_made(images, tmp_path):
 
 
 def test_the_estimator_is_scikit_learns(images, tmp_path, run):
-    model = Tag2Box(CONFIG, workers=1)
+    model = Tag2Box(CONFIG, n_jobs=1)
     assert clone(model).get_params() == model.get_params()
     assert model.set_params(out=tmp_path / "run").out == tmp_path / "run"
     with pytest.raises(NotFittedError):
@@ -275,8 +275,16 @@ def test_the_estimator_is_scikit_learns(images, tmp_path, run):
     assert (tmp_path / "run" / "detector.npz").is_file()
 
 
+def test_random_state_is_the_seed_of_every_stage_that_has_one(images, tmp_path):
+    Tag2Box(CONFIG, out=tmp_path, n_jobs=1, random_state=7).fit(images)
+    stored = settings(RunFolder(tmp_path).config)
+    seeds = {name: value for name, value in stored if name.endswith(".seed")}
+    assert set(seeds) == {"windows.seed", "features.seed", "initial.seed"}
+    assert set(seeds.values()) == {7}
+
+
 def test_bad_photos_are_skipped_with_a_warning_or_refused(run, images, tmp_path):
-    model = Tag2Box(CONFIG, workers=1)
+    model = Tag2Box(CONFIG, n_jobs=1)
     model.detector_ = RunFolder(run).detector
     (tmp_path / "bad.jpg").write_text("no photo")
     Image.new("RGB", (64, 48), "red").save(tmp_path / "good.png")

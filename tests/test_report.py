@@ -158,8 +158,8 @@ def test_the_page_can_be_read_without_seeing_it(page):
         assert attrs["aria-labelledby"] in names
 
 
-def luminance(colour):
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+def luminance(color):
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
     return np.dot(linear, (0.2126, 0.7152, 0.0722))
 
@@ -168,10 +168,10 @@ def test_text_stands_out_from_its_ground_in_both_schemes(html):
     schemes = re.findall(r":root \{(.*?)\}", html, re.DOTALL)
     assert len(schemes) == 2  # light and dark
     for scheme in schemes:
-        colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", scheme))
+        colors = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", scheme))
         for ground in ("paper", "card"):
             for text in ("ink", "soft", "accent", "good", "bad"):
-                light, dark = sorted((luminance(colours[text]), luminance(colours[ground])))[::-1]
+                light, dark = sorted((luminance(colors[text]), luminance(colors[ground])))[::-1]
                 assert (light + 0.05) / (dark + 0.05) >= 4.5, (text, ground)  # WCAG 2 AA
 
 

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tag2box.errors import InputError
-from tag2box.runtime.config import read_settings, settings, to_toml
+from tag2box.pipeline import Config
+from tag2box.runtime.config import RENAMED, read_settings, settings, to_toml
 
 
 @dataclass(frozen=True)
@@ -91,3 +92,18 @@ def test_files_that_cannot_be_read(tmp_path):
 def test_settings_lists_every_one():
     assert [name for name, _ in settings(Outer())][:3] == ["one.whole", "one.real", "one.text"]
     assert len(list(settings(Outer()))) == 12
+
+
+def test_a_config_of_an_earlier_version_is_read_by_the_names_of_this_one(tmp_path):
+    file = tmp_path / "config.toml"
+    file.write_text('[cover]\ninitialiser = "negative_mining"\n\n[detect]\niou = 0.4\nmost = 7\n')
+    config = read_settings(Config(), file)
+    assert config.cover.initializer == "negative_mining"
+    assert (config.detect.iou_threshold, config.detect.max_detections) == (0.4, 7)
+
+
+def test_every_renamed_setting_has_a_present_name():
+    known = dict(settings(Config()))
+    for old, new in RENAMED.items():
+        assert old not in known
+        assert f"{old.partition('.')[0]}.{new}" in known

@@ -87,9 +87,9 @@ def test_true_boxes_lie_in_the_scene_and_are_neither_tiny_nor_all_of_it(scenes):
             assert 0.04 < area(box[None])[0] / (width * height) < 0.8
 
 
-def square(x, y, side, colour, size=(60, 40)):
+def square(x, y, side, color, size=(60, 40)):
     picture = Image.new("RGBA", size)
-    ImageDraw.Draw(picture).rectangle([x, y, x + side - 1, y + side - 1], fill=colour)
+    ImageDraw.Draw(picture).rectangle([x, y, x + side - 1, y + side - 1], fill=color)
     return Layer(picture, side * side, y + side)
 
 

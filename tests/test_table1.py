@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from tag2box.cli.app import app
 from tag2box.errors import InputError
 from tag2box.reproduce import show, table1
-from tag2box.reproduce.mil_sets import SETS, CentreAndNormalise, load_set
+from tag2box.reproduce.mil_sets import SETS, CenterAndNormalize, load_set
 from tag2box.reproduce.table1 import COLUMNS, PAPER, Cell, run_table1
 
 
@@ -106,8 +106,8 @@ def test_real_sets_are_as_described(mil_folder):
         1391,
         3300,
     ]
-    assert sparse.issparse(CentreAndNormalise().fit(bags["trec1"]).transform(bags["trec1"]).X)
-    dense = CentreAndNormalise().fit(bags["musk1"]).transform(bags["musk1"]).X
+    assert sparse.issparse(CenterAndNormalize().fit(bags["trec1"]).transform(bags["trec1"]).X)
+    dense = CenterAndNormalize().fit(bags["musk1"]).transform(bags["musk1"]).X
     np.testing.assert_allclose(np.linalg.norm(dense, axis=1), 1)
 
 

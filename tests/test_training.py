@@ -146,7 +146,7 @@ def test_the_cover_is_that_of_the_whole_table(data):
 
 def test_negative_mining_is_that_of_the_whole_table(data):
     windows, features, tags = data
-    config = CoverConfig(initialiser="negative_mining", dimensions=D, k=1.0)
+    config = CoverConfig(initializer="negative_mining", dimensions=D, k=1.0)
     covers = find_covers(windows, features, tags, count_neighbors(features, tags, config), config)
     depth = max((tags == 1).sum(axis=0))
     table = group_neighbors(features.X, features.offsets, np.arange(len(features.X)), int(depth))
@@ -175,7 +175,7 @@ def test_hard_negative_mining_ends_at_the_svm_of_all_windows(data, trained):
         np.testing.assert_allclose(weights.W[c], peer.coef_[0], atol=5e-3 * np.abs(peer.coef_).max())
         assert weights.b[c] == pytest.approx(peer.intercept_[0], abs=5e-3)
         for line in weights.trace[c]:
-            parts = line["positive"] + line["negative"] + line["regularisation"]
+            parts = line["positive"] + line["negative"] + line["regularization"]
             assert line["objective"] == pytest.approx(parts, rel=1e-6)
 
 

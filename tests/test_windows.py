@@ -15,7 +15,7 @@ from PIL import Image
 from skimage import data as photos
 
 import tag2box as t2b
-from tag2box.boxes import iou_matrix
+from tag2box.boxes import iou_matrix, thin
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 from tag2box.windows.search import MODES, Windows, WindowsConfig, find_windows, selective_search
@@ -56,7 +56,7 @@ def test_odd_shapes(shape):
         well_formed(selective_search(image), shape[1], shape[0])
 
 
-def test_one_flat_colour_is_one_window():
+def test_one_flat_color_is_one_window():
     assert selective_search(np.full((300, 400, 3), 77, np.uint8)).tolist() == [[0, 0, 400, 300]]
 
 
@@ -170,7 +170,7 @@ def test_settings_of_a_set_reach_the_search(images):
     assert len(windows) == 4
     for i, path in enumerate(images.paths):
         every = selective_search(path, "single", 30, seed=3)
-        np.testing.assert_array_equal(windows[i], every[t2b.thin(every, 0.5)][:40])
+        np.testing.assert_array_equal(windows[i], every[thin(every, 0.5)][:40])
     np.testing.assert_array_equal(windows[-1], windows[3])
 
 
@@ -244,8 +244,9 @@ def test_sizes_are_those_of_the_photos(tmp_path):
 def test_compilation_is_announced_once_and_cached(tmp_path):
     """Two processes share a fresh cache: only the first one compiles, and says so once."""
     script = (
-        "import logging; logging.basicConfig(format='%(name)s %(message)s'); import numpy, tag2box; "
-        "tag2box.thin([[0, 0, 1, 1]], 0.5); tag2box.thin(numpy.ones((1, 4)) * (0, 0, 1, 1), 0.5)"
+        "import logging; logging.basicConfig(format='%(name)s %(message)s'); "
+        "import numpy; from tag2box.boxes import thin; "
+        "thin([[0, 0, 1, 1]], 0.5); thin(numpy.ones((1, 4)) * (0, 0, 1, 1), 0.5)"
     )
     said = []
     for _ in range(2):
@@ -272,6 +273,6 @@ def test_objects_of_voc_are_found(voc_folder):
         boxes = selective_search(images.paths[i])
         assert len(boxes) <= 2000
         many.extend(iou_matrix(boxes, truth).max(axis=0))
-        few.extend(iou_matrix(boxes[t2b.thin(boxes, 0.8)][:500], truth).max(axis=0))
+        few.extend(iou_matrix(boxes[thin(boxes, 0.8)][:500], truth).max(axis=0))
     assert np.mean(np.array(many) >= 0.5) >= 0.95
     assert np.mean(np.array(few) >= 0.5) >= 0.90

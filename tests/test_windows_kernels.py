@@ -14,12 +14,12 @@ from tag2box.windows.color import SPACES, blur, convert
 from tag2box.windows.grouping import group, similarity
 from tag2box.windows.regions import (
     N_BINS,
-    N_COLOUR,
+    N_COLOR,
     TEXTURE_BINS,
     TEXTURE_EDGES,
     UNIT,
     describe,
-    neighbours,
+    neighbors,
     pixel_bins,
 )
 from tag2box.windows.segmentation import STEPS, segment, sort_edges
@@ -38,7 +38,7 @@ def segmented(image, k=100.0, min_pixels=5):
     return segment(*sort_edges(image), h, w, k, min_pixels)
 
 
-# Colour
+# Color
 
 
 def test_blur_is_scipys_gaussian():
@@ -157,9 +157,9 @@ def slow_histogram(image, inside):
             dx = (padded[y + 1, x + 2, c] - padded[y + 1, x, c]) / 2
             dy = (padded[y + 2, x + 1, c] - padded[y, x + 1, c]) / 2
             for axis, response in enumerate((dx, dy, (dx + dy) / np.sqrt(2), (dx - dy) / np.sqrt(2))):
-                # Derivatives are cut towards zero to half grey levels before they are binned.
+                # Derivatives are cut towards zero to half gray levels before they are binned.
                 at = np.searchsorted(TEXTURE_EDGES, np.trunc(2 * response) / 2)
-                out[N_COLOUR + (4 * c + axis) * TEXTURE_BINS + at] += 1 / 12
+                out[N_COLOR + (4 * c + axis) * TEXTURE_BINS + at] += 1 / 12
     return out / inside.sum()
 
 
@@ -180,25 +180,25 @@ def test_histograms_add_up_to_one():
     image = noise(30, 30, 6)
     labels, n = segmented(image, 40.0, 10)
     _, _, histogram = describe(labels, n, pixel_bins(image))
-    np.testing.assert_allclose(histogram[:n, :N_COLOUR].sum(axis=1) / UNIT, 1, atol=1e-3)
-    np.testing.assert_allclose(histogram[:n, N_COLOUR:].sum(axis=1) / UNIT, 1, atol=1e-3)
+    np.testing.assert_allclose(histogram[:n, :N_COLOR].sum(axis=1) / UNIT, 1, atol=1e-3)
+    np.testing.assert_allclose(histogram[:n, N_COLOR:].sum(axis=1) / UNIT, 1, atol=1e-3)
 
 
 @given(st.integers(1, 12), st.integers(1, 12), st.integers(0, 1000))
-def test_neighbours_are_the_slow_ones(h, w, seed):
+def test_neighbors_are_the_slow_ones(h, w, seed):
     labels, n = segmented(noise(h, w, seed), 60.0, 2)
     expected = set()
     for y, x in np.ndindex(h, w):
         for qy, qx in ((y, x + 1), (y + 1, x)):
             if qy < h and qx < w and labels[y, x] != labels[qy, qx]:
                 expected.add(tuple(sorted((int(labels[y, x]), int(labels[qy, qx])))))
-    assert neighbours(labels, n).tolist() == sorted(map(list, expected))
+    assert neighbors(labels, n).tolist() == sorted(map(list, expected))
 
 
 def test_regions_that_cross_by_corners_may_all_touch():
     """More pairs than a planar map of 8 regions has."""
     labels = np.random.default_rng(0).integers(0, 8, (30, 30)).astype(np.int32)
-    assert len(neighbours(labels, 8)) == 28
+    assert len(neighbors(labels, 8)) == 28
 
 
 # Grouping
@@ -212,10 +212,10 @@ def slow_group(size, box, histogram, pairs, terms):
     def s(a, b):
         both = size[a] + size[b]
         width, height = (max(box[a, j + 2], box[b, j + 2]) - min(box[a, j], box[b, j]) for j in (0, 1))
-        colour = np.minimum(histogram[a, :N_COLOUR], histogram[b, :N_COLOUR]).sum() / UNIT
-        texture = np.minimum(histogram[a, N_COLOUR:], histogram[b, N_COLOUR:]).sum() / UNIT
+        color = np.minimum(histogram[a, :N_COLOR], histogram[b, :N_COLOR]).sum() / UNIT
+        texture = np.minimum(histogram[a, N_COLOR:], histogram[b, N_COLOR:]).sum() / UNIT
         return sum(
-            np.array([colour, texture, 1 - both / whole, 1 - (width * height - both) / whole])[list(terms)]
+            np.array([color, texture, 1 - both / whole, 1 - (width * height - both) / whole])[list(terms)]
         )
 
     alive = {tuple(map(int, pair)): s(*pair) for pair in pairs}
@@ -234,7 +234,7 @@ def regions(seed, h=24, w=32):
     image = blur(noise(h, w, seed).astype(np.uint8), 0.8)
     labels, n = segmented(image, 30.0, 8)
     assert n > 10
-    return (*describe(labels, n, pixel_bins(image)), neighbours(labels, n))
+    return (*describe(labels, n, pixel_bins(image)), neighbors(labels, n))
 
 
 @pytest.mark.parametrize("terms", [ALL, *(tuple(row) for row in np.eye(4, dtype=bool).tolist())])
@@ -270,15 +270,15 @@ def test_the_last_region_is_the_whole_image():
     assert (size[n:] > 0).all()
 
 
-def test_a_star_of_many_neighbours_fits():
-    """One region that touches all others makes the neighbour lists grow as fast as they can."""
+def test_a_star_of_many_neighbors_fits():
+    """One region that touches all others makes the neighbor lists grow as fast as they can."""
     labels = np.zeros((61, 61), np.int32)
     dots = labels[1::2, 1::2]
     dots[:] = np.arange(1, dots.size + 1).reshape(dots.shape)
     n = dots.size + 1
     image = noise(61, 61, 3)
     size, box, histogram = describe(labels, n, pixel_bins(image))
-    pairs = neighbours(labels, n)
+    pairs = neighbors(labels, n)
     assert len(pairs) == n - 1
     group(size, box, histogram, pairs, (False, False, True, False))
     assert size[-1] == 61 * 61

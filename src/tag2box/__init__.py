@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from tag2box.boxes import nms, thin
-    from tag2box.cover.greedy import Cover, CoverGraph, cover_graph, greedy_cover
+    from tag2box.boxes import nms
+    from tag2box.cover.config import CoverConfig
+    from tag2box.cover.greedy import Cover, cover_graph, greedy_cover
     from tag2box.cover.mining import negative_mining
     from tag2box.cover.snapping import contrast
     from tag2box.data.reading import read_images
     from tag2box.detection.detections import Detections, detect_windows
-    from tag2box.detection.detector import Detector
+    from tag2box.detection.detector import DetectConfig, Detector
     from tag2box.detection.reading import read_detections
     from tag2box.detection.writing import write_detections
     from tag2box.errors import InputError, Tag2BoxError
@@ -28,12 +29,15 @@ if TYPE_CHECKING:
         find_projection,
         window_features,
     )
-    from tag2box.images import ImageSet
+    from tag2box.images import ImageSet, Truth
+    from tag2box.maps.object_maps import MapsConfig
     from tag2box.mil.bags import Bags, PerInstance
     from tag2box.mil.latent import LatentSVC, SmoothLatentSVC
     from tag2box.mil.smoothing import simplex_projection, smoothed_max
-    from tag2box.neighbors.search import Neighbors, group_neighbors, neighbor_blocks
+    from tag2box.neighbors.search import Neighbors, group_neighbors
     from tag2box.pipeline import Config
+    from tag2box.training.initial import InitialConfig
+    from tag2box.training.refinement import RefineConfig
     from tag2box.windows.search import Windows, WindowsConfig, find_windows, selective_search
 
 __all__ = [
@@ -41,20 +45,25 @@ __all__ = [
     "Config",
     "CorLoc",
     "Cover",
-    "CoverGraph",
+    "CoverConfig",
+    "DetectConfig",
     "Detections",
     "Detector",
     "Features",
     "FeaturesConfig",
     "ImageSet",
+    "InitialConfig",
     "InputError",
     "LatentSVC",
+    "MapsConfig",
     "Neighbors",
     "PerInstance",
+    "RefineConfig",
     "Scores",
     "SmoothLatentSVC",
     "Tag2Box",
     "Tag2BoxError",
+    "Truth",
     "Windows",
     "WindowsConfig",
     "__version__",
@@ -69,14 +78,12 @@ __all__ = [
     "greedy_cover",
     "group_neighbors",
     "negative_mining",
-    "neighbor_blocks",
     "nms",
     "read_detections",
     "read_images",
     "selective_search",
     "simplex_projection",
     "smoothed_max",
-    "thin",
     "window_features",
     "write_detections",
 ]
@@ -86,20 +93,25 @@ _HOME = {
     "Config": "pipeline",
     "CorLoc": "evaluation.scores",
     "Cover": "cover.greedy",
-    "CoverGraph": "cover.greedy",
+    "CoverConfig": "cover.config",
+    "DetectConfig": "detection.detector",
     "Detections": "detection.detections",
     "Detector": "detection.detector",
     "Features": "features.extract",
     "FeaturesConfig": "features.extract",
     "ImageSet": "images",
+    "InitialConfig": "training.initial",
     "InputError": "errors",
     "LatentSVC": "mil.latent",
+    "MapsConfig": "maps.object_maps",
     "Neighbors": "neighbors.search",
     "PerInstance": "mil.bags",
+    "RefineConfig": "training.refinement",
     "Scores": "evaluation.scores",
     "SmoothLatentSVC": "mil.latent",
     "Tag2Box": "estimator",
     "Tag2BoxError": "errors",
+    "Truth": "images",
     "Windows": "windows.search",
     "WindowsConfig": "windows.search",
     "contrast": "cover.snapping",
@@ -113,14 +125,12 @@ _HOME = {
     "greedy_cover": "cover.greedy",
     "group_neighbors": "neighbors.search",
     "negative_mining": "cover.mining",
-    "neighbor_blocks": "neighbors.search",
     "nms": "boxes",
     "read_detections": "detection.reading",
     "read_images": "data.reading",
     "selective_search": "windows.search",
     "simplex_projection": "mil.smoothing",
     "smoothed_max": "mil.smoothing",
-    "thin": "boxes",
     "window_features": "features.extract",
     "write_detections": "detection.writing",
 }

@@ -40,29 +40,29 @@ def iou_matrix(a: Floats, b: Floats) -> Floats:
     return np.asarray(np.divide(intersection, union, out=np.zeros_like(union), where=union > 0))
 
 
-def thin(boxes: ArrayLike, iou: float) -> NDArray[np.intp]:
+def thin(boxes: ArrayLike, iou_threshold: float) -> NDArray[np.intp]:
     """Indices of the boxes that stay when, in the given order, near-duplicates of a kept box are dropped.
 
-    A box goes when its IoU with one that was kept before it is greater than `iou`. With `iou=1`
+    A box goes when its IoU with one that was kept before it is greater than `iou_threshold`. With 1
     nothing goes; exact duplicates go for any smaller value.
     """
-    return _thin(as_boxes(boxes), np.float32(_share(iou)))
+    return _thin(as_boxes(boxes), _threshold(iou_threshold))
 
 
-def nms(boxes: ArrayLike, scores: ArrayLike, iou: float = 0.3) -> NDArray[np.intp]:
+def nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float = 0.3) -> NDArray[np.intp]:
     """Non-maximum suppression: indices of the boxes kept, best score first; ties go to the smaller index."""
     boxes = as_boxes(boxes)
     score = np.asarray(scores, dtype=np.float64)
     if score.shape != (len(boxes),):
         raise InputError(f"one score per box, please: {len(boxes)} boxes, scores of shape {score.shape}")
     order = np.argsort(-score, kind="stable")
-    return order[_thin(boxes[order], np.float32(_share(iou)))]
+    return order[_thin(boxes[order], _threshold(iou_threshold))]
 
 
-def _share(iou: float) -> float:
-    if not 0 <= iou <= 1:
-        raise InputError(f"iou must lie between 0 and 1, but it is {iou}")
-    return iou
+def _threshold(iou_threshold: float) -> np.float32:
+    if not 0 <= iou_threshold <= 1:
+        raise InputError(f"iou_threshold must lie between 0 and 1, but it is {iou_threshold}")
+    return np.float32(iou_threshold)
 
 
 def crowding(boxes: ArrayLike) -> NDArray[np.float32]:
@@ -121,7 +121,7 @@ def _crowding(boxes: Boxes) -> NDArray[np.float32]:
 def _area_classes(boxes: Boxes, span: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """The class of each box by the logarithm of its area, and where each class starts in a row of them all.
 
-    Areas that differ by no more than exp(span) lie in the same class or in neighbouring ones.
+    Areas that differ by no more than exp(span) lie in the same class or in neighboring ones.
     """
     span = max(1.001 * span, 0.01)  # a little wide, against rounding
     size = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])

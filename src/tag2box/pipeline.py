@@ -100,10 +100,10 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
         objectness = run.result("objectness", lambda: find_objectness(maps, windows, tags, config.maps))
     share = objectness.share if objectness else None
 
-    # 4. Neighbours: how many of the images nearest to each window are positive.
+    # 4. Neighbors: how many of the images nearest to each window are positive.
     degrees = count_all_neighbors(features, tags, config, run)
 
-    # 5. Cover: few windows whose neighbours reach nearly every positive image.
+    # 5. Cover: few windows whose neighbors reach nearly every positive image.
     covers = run.result(
         "cover",
         lambda: find_covers(

@@ -18,7 +18,7 @@ class CoverConfig:
     """How the first windows are found. The defaults are from the table in docs/cover.md."""
 
     # "cover" is the paper's; "negative_mining" its rival (Siva et al. 2012).
-    initialiser: str = "cover"
+    initializer: str = "cover"
     # Of the features' dimensions the first so many are compared: more did not help, and cost time.
     dimensions: int = 128
     # Nearest images looked at, as a share of the positive ones: the release's half.
@@ -29,7 +29,7 @@ class CoverConfig:
     alpha: float = 0.95
     # "marginal" is the paper's greedy, "score" the release's.
     method: str = "score"
-    # Windows of an image that may be selected, as a share: those with the most positive neighbours (release).
+    # Windows of an image that may be selected, as a share: those with the most positive neighbors (release).
     seeds: float = 0.2
     # What each covered window gives way to: the window of its image, overlapping it, of highest "objectness"
     # (object_maps) or "contrast"; "none" is the paper's.
@@ -39,7 +39,7 @@ class CoverConfig:
 
     def __post_init__(self) -> None:
         known = {
-            "initialiser": ("cover", "negative_mining"),
+            "initializer": ("cover", "negative_mining"),
             "g": tuple(G),
             "method": ("marginal", "score"),
             "snap": ("objectness", "contrast", "none"),
@@ -60,7 +60,7 @@ class CoverConfig:
     @property
     def snaps_by(self) -> str:
         """`snap`, of a cover; the rival's windows stay as they are."""
-        return self.snap if self.initialiser == "cover" else "none"
+        return self.snap if self.initializer == "cover" else "none"
 
 
 def known_tags(tags: NDArray[np.int8], unknown: str) -> NDArray[np.int8]:

@@ -33,7 +33,7 @@ BLOCK = 8192  # rows at a time
 @stored
 @dataclass(frozen=True)
 class Degrees:
-    """What the neighbours of each window say, (n_windows, n_classes) each; 0 where its image is not positive.
+    """What the neighbors of each window say, (n_windows, n_classes) each; 0 where its image is not positive.
 
     above: the share of positive images among its k nearest, less that of all images (its own left out of
     both); far: the distance to its nearest negative image, at least (where none is among the k, to the last).
@@ -110,7 +110,7 @@ def _queries(features: Features, tags: NDArray[np.int8], config: CoverConfig) ->
 
 
 def compared(features: Features, config: CoverConfig) -> NDArray[np.floating]:
-    """What neighbours are found by: the first dimensions of X, every row as long as it was. In memory."""
+    """What neighbors are found by: the first dimensions of X, every row as long as it was. In memory."""
     X, d = features.X, config.dimensions
     if d >= X.shape[1]:
         return X

@@ -1,7 +1,7 @@
-"""The cover of Song et al. 2014: few windows whose neighbours reach nearly every positive image.
+"""The cover of Song et al. 2014: few windows whose neighbors reach nearly every positive image.
 
 The graph G = (V, U, E) joins each window v of a positive image to those of its k nearest images' windows
-that lie in positive images. U is partitioned into the images' boxes B_I, Γ(S) are the neighbours of S, and
+that lie in positive images. U is partitioned into the images' boxes B_I, Γ(S) are the neighbors of S, and
 
     cov_I(S) = g(min{t, |Γ(S) ∩ B_I|}),    F(S) = Σ_I cov_I(S),    min |S|  s.t.  F(S) ≥ α F(V)
 
@@ -130,7 +130,7 @@ def cover_graph(
     indptr, home, fault = count_edges(neighbors.image, neighbors.window, rows, k, mask, n_boxes)
     if fault >= 0:
         raise InputError(
-            f"neighbours of query {fault}: an image is listed twice, or a window under two images; "
+            f"neighbors of query {fault}: an image is listed twice, or a window under two images; "
             "windows are rows of X, one per image"
         )
     seen = np.flatnonzero(home >= 0)

@@ -1,6 +1,6 @@
-"""Negative mining, the rival initialiser (Siva, Russell and Xiang 2012), at the interface of the cover.
+"""Negative mining, the rival initializer (Siva, Russell and Xiang 2012), at the interface of the cover.
 
-In each positive image it takes the window whose nearest neighbour among all negative windows is farthest.
+In each positive image it takes the window whose nearest neighbor among all negative windows is farthest.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ def negative_mining(neighbors: Neighbors, positive: ArrayLike, negative: ArrayLi
     """One window per positive image, the farthest from all negatives, in that order; F counts images.
 
     `positive`, `negative`: bool masks over the images, or their indices; negative are all others by default.
-    A window with no negative image among its neighbours is farther from them than the farthest listed, and
+    A window with no negative image among its neighbors is farther from them than the farthest listed, and
     goes before the others; of such windows the one whose list reaches farther comes first. Ties go to the
     smaller row. `gains` are 1, as one image is covered by each pick.
     """

@@ -1,6 +1,6 @@
 """Contrast: how much more discriminative a window is than what surrounds it. Beyond the paper.
 
-The windows with the most positive neighbours are mostly parts of the object (mean IoU 0.37 on VOC). But
+The windows with the most positive neighbors are mostly parts of the object (mean IoU 0.37 on VOC). But
 windows that hold the object outnumber those that miss it, so their votes add up to a map of it: each pixel
 gets the mean vote of the windows over it, a window's vote being its degree above chance, cubed. Then
 

@@ -35,7 +35,7 @@ def find_covers(
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> tuple[Cover, ...]:
-    """The cover of each class, or what the rival initialiser takes in its place.
+    """The cover of each class, or what the rival initializer takes in its place.
 
     objectness: (n_windows, n_classes), for `config.snap`. Memory: the table of a class's seeds, 12 k bytes
     each.
@@ -64,7 +64,7 @@ def _cover(
     config: CoverConfig,
     workers: int | None,
 ) -> Cover:
-    if config.initialiser == "negative_mining":
+    if config.initializer == "negative_mining":
         return _farthest(windows, positive, degrees.far[:, c])
     above = degrees.above[:, c]
     own = windows.rows_of(positive)

@@ -22,7 +22,7 @@ def read_images(
     classes: Sequence[str] | None = None,
     on_error: str = "fail",
 ) -> ImageSet:
-    """The images and tags of `path`, whose format is recognised: docs/formats.md shows each.
+    """The images and tags of `path`, whose format is recognized: docs/formats.md shows each.
 
     path: a folder with one sub-folder per class; the PASCAL VOC devkit; a COCO or YOLO data set; a folder of
         images together with `tags`; or an annotation file, with the images in its folder.

@@ -25,7 +25,7 @@ from tag2box.windows.search import WindowsConfig
 
 __all__ = ["Demo", "run_demo"]
 
-# Half of 20 positive images are too few to count neighbours by: over three seeds CorLoc of the first windows
+# Half of 20 positive images are too few to count neighbors by: over three seeds CorLoc of the first windows
 # was 0.66 with k = 0.5 and 0.81 with k = 1. Objects are large here: 200 windows miss none, and save a third.
 CONFIG = Config(windows=WindowsConfig(max_windows=200), cover=CoverConfig(k=1.0))
 

@@ -137,16 +137,16 @@ def detect_windows(
     windows: ArrayLike,
     *,
     image: int = 0,
-    iou: float = 0.3,
+    iou_threshold: float = 0.3,
     min_score: float = -np.inf,
     classes: Sequence[str] | None = None,
 ) -> Detections:
     """Detections in one image from the scores of its windows, (n_windows, n_classes), and the windows' boxes.
 
     Class by class, the windows with a score of at least `min_score` go through non-maximum suppression: one
-    that overlaps a better one by more than `iou` is dropped. The result is ordered by class, then best first;
-    ties go to the earlier window. `image` and `classes` are handed on to the `Detections`; many images become
-    one record with `Detections.concatenate(parts, ids=images.ids)`.
+    that overlaps a better one by more than `iou_threshold` is dropped. The result is ordered by class,
+    best first; ties go to the earlier window. `image` and `classes` are handed on to the `Detections`;
+    many images become one record with `Detections.concatenate(parts, ids=images.ids)`.
     """
     boxes, score = as_boxes(windows), np.asarray(scores, dtype=np.float64)
     if score.ndim != 2 or len(score) != len(boxes):
@@ -160,7 +160,7 @@ def detect_windows(
         raise InputError(
             f"one column of scores per class, please: {score.shape[1]} for {len(classes)} classes"
         )
-    kept = [_suppress(boxes, column, iou, min_score) for column in score.T]
+    kept = [_suppress(boxes, column, iou_threshold, min_score) for column in score.T]
     label = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
     row = np.concatenate([np.empty(0, np.intp), *kept])
     return Detections(
@@ -172,9 +172,11 @@ def detect_windows(
     )
 
 
-def _suppress(boxes: NDArray[np.float32], score: Any, iou: float, min_score: float) -> NDArray[np.intp]:
+def _suppress(
+    boxes: NDArray[np.float32], score: Any, iou_threshold: float, min_score: float
+) -> NDArray[np.intp]:
     candidates = np.flatnonzero(score >= min_score)
-    return candidates[nms(boxes[candidates], score[candidates], iou)]
+    return candidates[nms(boxes[candidates], score[candidates], iou_threshold)]
 
 
 def _names(what: str, names: Any) -> Any:

@@ -23,6 +23,7 @@ from tag2box.maps.object_maps import MapsConfig, ObjectMaps, objectness
 from tag2box.maps.photo_maps import photo_map
 from tag2box.runtime.arrays import npz_bytes, read_npz
 from tag2box.runtime.blas import one_thread
+from tag2box.runtime.config import renamed
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import write_whole
 from tag2box.runtime.progress import Progress, silent
@@ -44,19 +45,19 @@ class DetectConfig:
     """From window scores to detections."""
 
     # A window that overlaps a better one of its class by more goes.
-    iou: float = 0.3
+    iou_threshold: float = 0.3
     # Detections kept per image and class, best first.
-    most: int = 100
+    max_detections: int = 100
     # Scores as confidences in [0, 1], which annotation tools expect; false for the SVM's margins.
     confidence: bool = True
     # The least score of a detection.
     min_score: float = -np.inf
 
     def __post_init__(self) -> None:
-        if not 0 <= self.iou <= 1:
-            raise InputError(f"iou must lie between 0 and 1, but it is {self.iou}")
-        if self.most < 1:
-            raise InputError(f"most must be at least 1, but it is {self.most}")
+        if not 0 <= self.iou_threshold <= 1:
+            raise InputError(f"iou_threshold must lie between 0 and 1, but it is {self.iou_threshold}")
+        if self.max_detections < 1:
+            raise InputError(f"max_detections must be at least 1, but it is {self.max_detections}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +109,8 @@ class Detector:
         map_ = photo_map(source, self.maps.side, self.features, streams=streams) if self.objectness else None
         how = self.detect_config
         scores = self.scores(X, windows, map_)
-        found = detect_windows(scores, windows.xyxy, iou=how.iou, classes=self.classes)
-        found = found[_first(found.label, how.most)]
+        found = detect_windows(scores, windows.xyxy, iou_threshold=how.iou_threshold, classes=self.classes)
+        found = found[_first(found.label, how.max_detections)]
         if how.confidence:
             found = self.confidence(found)
         return found[found.score >= how.min_score]
@@ -185,7 +186,7 @@ class Detector:
                 network=header["network"],
                 W=arrays["W"],
                 b=arrays["b"],
-                detect_config=_settings(DetectConfig, header["detect"]),
+                detect_config=_settings(DetectConfig, renamed("detect", header["detect"])),
                 calibration=arrays["calibration"],
                 objectness=header["objectness"],
                 maps=_settings(MapsConfig, header["maps"]),

@@ -24,10 +24,10 @@ TOUCH = 0.1  # Hoiem et al. 2012: below this overlap a false positive has nothin
 
 # What became of a detection. The last four are the false positives, after Hoiem et al.; the first that
 # applies counts. They look at all objects, the difficult ones too.
-TRUE, IGNORED, DUPLICATE, LOCALISATION, SIMILAR, BACKGROUND = range(6)
+TRUE, IGNORED, DUPLICATE, LOCALIZATION, SIMILAR, BACKGROUND = range(6)
 KINDS = {
     DUPLICATE: "duplicate",  # right, but its object has a better-scored detection
-    LOCALISATION: "localisation",  # 0.1 <= overlap < 0.5 with an object of its class
+    LOCALIZATION: "localization",  # 0.1 <= overlap < 0.5 with an object of its class
     SIMILAR: "similar",  # overlap >= 0.1 with an object of another class, whichever
     BACKGROUND: "background",  # the rest
 }
@@ -121,7 +121,7 @@ def outcomes(found: Detections, objects: Truth) -> NDArray[np.int8]:
     match = best_objects(found, objects)
     outcome = np.full(len(found), BACKGROUND, dtype=np.int8)
     outcome[match.other >= TOUCH] = SIMILAR
-    outcome[match.own >= TOUCH] = LOCALISATION
+    outcome[match.own >= TOUCH] = LOCALIZATION
     right = match.own >= OVERLAP
     outcome[right] = DUPLICATE
     # The best-scored detection of an object is the true one; the stable sort settles ties by input order.

@@ -39,7 +39,7 @@ class Scores:
     ap: (n_classes,). n_truth: (n_classes,) objects to be found, the difficult ones left out. A class without
     any has an AP of 0, and `mean` leaves it out; a class with objects and no detections has an AP of 0 that
     counts. n_detections: (n_classes,) all of them. curves: one per class. false_positives: for each kind
-    ("duplicate", "localisation", "similar", "background") its number per class, (n_classes,). Curves and
+    ("duplicate", "localization", "similar", "background") its number per class, (n_classes,). Curves and
     kinds are those of the devkit's matching at an overlap of 0.5, whatever the metric. coco: pycocotools'
     own summary, for metric "coco" only.
     """
@@ -79,7 +79,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class CorLoc:
-    """Correct localisation per class: the share of its positive images whose best box is right.
+    """Correct localization per class: the share of its positive images whose best box is right.
 
     share, n_images: (n_classes,). A class without positive images has a share of 0, and `mean` leaves it out.
     """

@@ -77,7 +77,7 @@ class FeaturesConfig:
     precision: str = "auto"
     # "auto" is a GPU where OpenVINO offers one, else the CPU.
     device: str = "auto"
-    # PCA: None keeps the raw vectors. Whitening 0 is plain PCA, 0.5 whitens fully. Neighbours want no more
+    # PCA: None keeps the raw vectors. Whitening 0 is plain PCA, 0.5 whitens fully. Neighbors want no more
     # than the first 128, but with those alone an SVM on true boxes had 7 points of AP less (an earlier cut).
     dimensions: int | None = 512
     whitening: float = 0.25

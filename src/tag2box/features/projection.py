@@ -1,6 +1,6 @@
 """`Projection`: PCA with partial whitening, then a common length. Fitted once, kept with the detector.
 
-Without it, a few strong directions (mostly texture and light) decide who is whose neighbour; with full
+Without it, a few strong directions (mostly texture and light) decide who is whose neighbor; with full
 whitening noise does. In between, each principal axis is divided by its variance to the power `whitening`.
 """
 
@@ -19,7 +19,7 @@ Floats = NDArray[np.float32]
 NORMS = ("l2", "mean", "none")
 # Rows per matrix product: every product has one shape, so a row's result does not depend on the others.
 BLOCK = 64
-# Above this width the covariance matrix is no longer formed (scikit-learn's randomised solver, seeded).
+# Above this width the covariance matrix is no longer formed (scikit-learn's randomized solver, seeded).
 WIDEST_COVARIANCE = 2048
 # Axes with less than this share of the largest variance are noise, which whitening would blow up. On VOC 2007
 # the last of all 1280 axes has 1e-4 of it; axes that few or equal windows leave empty have about 1e-16.

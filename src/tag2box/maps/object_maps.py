@@ -1,6 +1,6 @@
 """Object maps: where in a photo the object of a class is, by the network's last map. Beyond the paper.
 
-The windows whose neighbours are right are mostly parts of the object, and a linear detector trained on them
+The windows whose neighbors are right are mostly parts of the object, and a linear detector trained on them
 finds parts. The last map saw the whole object. Over the cells x of a class's positive images, the directions
 u_k of most variance tell object from ground (deep descriptor transforming, Wei et al. 2019); where they point
 says the energy of a cell, e = Σ|x| less the mean of its photo, high on objects of any kind (Wei et al. 2017):

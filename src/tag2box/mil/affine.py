@@ -1,6 +1,6 @@
 """`Affine`: scores Xw + β·v + s and their adjoint, with θ = (w, v), for dense and CSR alike.
 
-The bias is a constant feature β, as in scikit-learn's `LinearSVC` (`intercept_scaling`): it is regularised
+The bias is a constant feature β, as in scikit-learn's `LinearSVC` (`intercept_scaling`): it is regularized
 like every weight, and the intercept is β·v. β = 0 means that there is none, and θ = w. The shift s is what is
 known of each row before anything is learned: a prior.
 """

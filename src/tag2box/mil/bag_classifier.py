@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from tag2box.errors import InputError
@@ -36,6 +37,7 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     warm_start: bool
     max_iter: int
     tol: float
+    n_jobs: int | None
 
     def fit(self, bags: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
         """Learn from `bags` and one label per bag; `sample_weight` is one weight per bag.
@@ -54,14 +56,17 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
             bags, labels, cost = bags[cost > 0], labels[cost > 0], cost[cost > 0]
         X, columns = _occupied(bags.X)
         A = Affine(X, self.intercept_scaling if self.fit_intercept else 0.0)
-        solutions = []
-        with A.few_threads():
-            for k, name in enumerate(self.classes_ if len(self.classes_) > 2 else self.classes_[1:]):
-                sign = np.where(labels == name, 1.0, -1.0)
-                if abs(sign.sum()) == len(sign):
-                    raise InputError(f"all bags with a weight are on one side of class {name}: add others")
-                problem = BagProblem(A, bags.offsets, sign, cost)
-                solutions.append(self._solve(problem, self._start(problem, columns, k)))
+        problems = [
+            BagProblem(A, bags.offsets, _one_against_rest(labels, name), cost)
+            for name in (self.classes_ if len(self.classes_) > 2 else self.classes_[1:])
+        ]
+
+        def solve(problem: BagProblem, k: int) -> tuple[Floats, list[float], int]:
+            return self._solve(problem, self._start(problem, columns, k))
+
+        with A.few_threads():  # kernels and BLAS release the GIL: threads are enough
+            jobs = (delayed(solve)(problem, k) for k, problem in enumerate(problems))
+            solutions = Parallel(n_jobs=self.n_jobs, require="sharedmem")(jobs)
         self._keep(solutions, columns)
         return self
 
@@ -145,8 +150,16 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"init must be andrews, zeros or weights, but it is {self.init!r}")
 
     def _solve(self, problem: BagProblem, theta: Floats) -> tuple[Floats, list[float], int]:
-        """Minimise from `theta`: the solution, the objective's trace, the iterations."""
+        """Minimize from `theta`: the solution, the objective's trace, the iterations."""
         raise NotImplementedError
+
+
+def _one_against_rest(labels: NDArray[Any], name: Any) -> Floats:
+    """+1 for the bags of class `name` and -1 for all others; both must occur."""
+    sign = np.where(labels == name, 1.0, -1.0)
+    if abs(sign.sum()) == len(sign):
+        raise InputError(f"all bags with a weight are on one side of class {name}: add others")
+    return sign
 
 
 def _occupied(X: Any) -> tuple[Any, Ints | slice]:

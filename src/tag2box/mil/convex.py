@@ -45,7 +45,7 @@ class ConvexHalf:
         self.alpha = np.empty(0)
 
     def solve(self, w: Floats, witness: NDArray[np.intp], tol: float) -> Floats:
-        """The minimiser w, with the positive bags' instances fixed to `witness`, to a relative gap `tol`."""
+        """The minimizer w, with the positive bags' instances fixed to `witness`, to a relative gap `tol`."""
         margin, worst = self._least_margin(w, witness)
         stale = (self.y[self._bag()] > 0) & ~np.isin(self.rows, witness)
         self._hold(worst[self._has_loss(margin)], keep=~stale)

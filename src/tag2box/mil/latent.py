@@ -1,6 +1,6 @@
 """Latent SVMs over bags (Section 5 of the paper), as scikit-learn estimators.
 
-With a bag's score the best of its instances, both minimise over w (a bias is a feature like any other)
+With a bag's score the best of its instances, both minimize over w (a bias is a feature like any other)
 
     ½‖w‖² + C Σ_i c_i ℓ(y_i f_i(w)),    f_i(w) = max_z wᵀφ(x_i, z)
 
@@ -37,7 +37,7 @@ class LatentSVC(BagClassifier):
     """Latent SVM by the concave-convex procedure: its objective never rises.
 
     Parameters: `C` weighs the loss against ½‖w‖²; `loss` is hinge (the latent SVM), squared_hinge or
-    logistic; `fit_intercept` adds a constant feature of `intercept_scaling`, regularised like the
+    logistic; `fit_intercept` adds a constant feature of `intercept_scaling`, regularized like the
     others; `class_weight` is a dict, "balanced" or None; `init` is "andrews", "zeros", coef or (coef,
     intercept); `warm_start` starts at the last fit; `max_iter` bounds the rounds; `tol` is the relative gap
     of the convex half and the least relative fall of the objective in a round.
@@ -61,6 +61,7 @@ class LatentSVC(BagClassifier):
         warm_start: bool = False,
         max_iter: int = 100,
         tol: float = 1e-4,
+        n_jobs: int | None = None,
     ) -> None:
         self.C = C
         self.loss = loss
@@ -71,6 +72,7 @@ class LatentSVC(BagClassifier):
         self.warm_start = warm_start
         self.max_iter = max_iter
         self.tol = tol
+        self.n_jobs = n_jobs
 
     def _solve(self, problem: BagProblem, theta: Floats) -> tuple[Floats, list[float], int]:
         half = ConvexHalf(problem, self.loss)
@@ -130,6 +132,7 @@ class SmoothLatentSVC(BagClassifier):
         warm_start: bool = False,
         max_iter: int = 1000,
         tol: float = 1e-4,
+        n_jobs: int | None = None,
     ) -> None:
         self.C = C
         self.mu = mu
@@ -144,6 +147,7 @@ class SmoothLatentSVC(BagClassifier):
         self.warm_start = warm_start
         self.max_iter = max_iter
         self.tol = tol
+        self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

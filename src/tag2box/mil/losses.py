@@ -1,7 +1,7 @@
 """Losses of the margin m = y f(x): value and derivative together, as L-BFGS wants them.
 
 `hinge` is the latent SVM's. The others are smooth, as the smoothed latent SVM needs: `squared_hinge` as in
-scikit-learn's `LinearSVC`, `logistic`, and `smooth_hinge`, the generalised smooth hinge of Rennie and
+scikit-learn's `LinearSVC`, `logistic`, and `smooth_hinge`, the generalized smooth hinge of Rennie and
 Srebro (2005), which becomes the hinge as its sharpness grows; 100 is what the authors' release uses.
 """
 

@@ -55,7 +55,7 @@ class BagObjective:
 
 
 def lbfgs(objective: BagObjective, theta: Floats, max_iter: int, tol: float) -> tuple[Floats, float, int]:
-    """Minimise from `theta` until the gradient is `tol` of that at zero: θ, its value, the iterations."""
+    """Minimize from `theta` until the gradient is `tol` of that at zero: θ, its value, the iterations."""
     scale = np.abs(objective(np.zeros_like(theta))[1]).max()
     options: Any = {"maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": tol * scale, "ftol": tol * 1e-4}
     result = minimize(objective, theta, jac=True, method="L-BFGS-B", options=options | {"maxcor": 20})

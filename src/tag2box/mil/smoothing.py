@@ -33,7 +33,7 @@ def simplex_projection(v: ArrayLike) -> Floats:
 
 
 def smoothed_max(scores: ArrayLike, mu: float, omega: str = "l2") -> tuple[float, Floats]:
-    """f_μ of `scores` (n,) and its maximiser u* (n,), which is also its gradient.
+    """f_μ of `scores` (n,) and its maximizer u* (n,), which is also its gradient.
 
     With `mu=0` it is the maximum itself, and u* points at the first of the best.
     """

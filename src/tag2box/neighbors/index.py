@@ -1,6 +1,6 @@
 """What `neighbors.py` keeps of the features beside themselves: one byte a dimension, and how wrong that is.
 
-Rows are centred and rotated, x -> R(x - m), which no distance notices. The rotation (random signs and
+Rows are centered and rotated, x -> R(x - m), which no distance notices. The rotation (random signs and
 Hadamard transforms) spreads a row evenly over its dimensions, which is what eight bits want. Then x = x' + e
 with x' on a grid, and
 
@@ -75,7 +75,7 @@ def build_index(X: Floats, offsets: NDArray[np.int64]) -> Index:
     for i in range(0, len(source), CHUNK):
         part = slice(i, i + CHUNK)
         Y = rotate(X[source[part]].astype(np.float64) - mean, signs)
-        _quantise(Y, step, W[part], total[part], norm[part], error[part], grid[part])
+        _quantize(Y, step, W[part], total[part], norm[part], error[part], grid[part])
     if not np.isfinite(norm).all():
         raise InputError(f"X must be finite, but row {source[np.argmin(np.isfinite(norm))]} is not")
     # Rows this far out (of the sample, by hundreds of times) are measured in floats against everything.
@@ -129,7 +129,7 @@ def _hadamard(Y: NDArray[np.float64]) -> None:
 
 
 @kernel
-def _quantise(
+def _quantize(
     Y: NDArray[np.float64],
     step: float,
     W: NDArray[np.int8 | np.int16],

@@ -120,7 +120,7 @@ def neighbor_blocks(
     own = (np.searchsorted(bounds, rows, side="right") - 1).astype(np.int32)
     search = _Search(X, bounds, build_index(X, bounds), k)
     blocks = [slice(i, i + block) for b, i in enumerate(range(0, len(rows), block)) if b not in skip]
-    progress("neighbours", 0, len(blocks))
+    progress("neighbors", 0, len(blocks))
     with ThreadPoolExecutor(n_workers(workers)) as threads:
         waiting: deque[Future[Neighbors]] = deque()
         done = 0
@@ -128,10 +128,10 @@ def neighbor_blocks(
             waiting.append(threads.submit(search, rows[part], own[part]))
             if len(waiting) > n_workers(workers):
                 yield waiting.popleft().result()
-                progress("neighbours", done := done + 1, len(blocks))
+                progress("neighbors", done := done + 1, len(blocks))
         while waiting:
             yield waiting.popleft().result()
-            progress("neighbours", done := done + 1, len(blocks))
+            progress("neighbors", done := done + 1, len(blocks))
 
 
 def block_size(offsets: ArrayLike) -> int:

@@ -1,4 +1,4 @@
-"""Small line charts as inline SVG: they scale, print, follow the page's colours and need no script."""
+"""Small line charts as inline SVG: they scale, print, follow the page's colors and need no script."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

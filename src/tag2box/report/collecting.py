@@ -58,7 +58,7 @@ def write_report(
         windows,
         _classes(run, windows, covers, mined),
         title=title or f"tag2box: {', '.join(_first(images.classes, 5))}",
-        neighbors=_neighbours(run, covers),
+        neighbors=_neighbors(run, covers),
         detections=found,
         test=test,
         scores=evaluate(found, test, metric) if test and test.truth else None,
@@ -121,7 +121,7 @@ def heat_maps_of(run: RunFolder, windows: Windows) -> Callable[[int, int], Heat]
     return lambda c, i: votes(windows[i], above[windows.rows_of(i), c].astype(np.float64))
 
 
-def _neighbours(run: RunFolder, covers: tuple[Cover, ...]) -> Neighbors:
+def _neighbors(run: RunFolder, covers: tuple[Cover, ...]) -> Neighbors:
     """The table of the windows that the report shows, and of no others: it is not kept by the run."""
     features = run.result("features")
     rows = Thumbnails.for_classes(len(covers)).rows

@@ -21,7 +21,7 @@ from tag2box.report.sections import (
     before_and_after,
     best_and_worst,
     heat_maps,
-    picks_and_neighbours,
+    picks_and_neighbors,
 )
 from tag2box.report.thumbnails import Heat, Thumbnails
 from tag2box.windows.search import Windows
@@ -56,7 +56,7 @@ class ClassRecords:
 
 @dataclass(frozen=True)
 class ClassContent:
-    """The part of one class. Charts are SVG; picks are rows: the window selected, then its neighbours."""
+    """The part of one class. Charts are SVG; picks are rows: the window selected, then its neighbors."""
 
     name: str
     facts: tuple[tuple[str, str], ...]
@@ -115,7 +115,7 @@ def build_content(
             ClassContent(
                 name=name,
                 facts=_facts(images, name, scores, corlocs),
-                picks=picks_and_neighbours(images, windows, neighbors, records.cover, name, thumbnails),
+                picks=picks_and_neighbors(images, windows, neighbors, records.cover, name, thumbnails),
                 gains=_gains(records.cover, name),
                 heat=heat_maps(
                     images, windows, records.heat, records.after or records.before, name, thumbnails

@@ -15,8 +15,8 @@ __all__ = ["render_page"]
 
 def render_page(content: ReportContent) -> str:
     """The page; every name in it is escaped, since tags and file names are anyone's text."""
-    colours = {"before": BEFORE, "after": AFTER, "found": FOUND}
-    return _template().render(report=content, colours=colours)
+    colors = {"before": BEFORE, "after": AFTER, "found": FOUND}
+    return _template().render(report=content, colors=colors)
 
 
 @lru_cache(maxsize=1)

@@ -1,4 +1,4 @@
-"""Pictures of the cover: its windows and their neighbours, its gains, the map of votes, ours against a rival.
+"""Pictures of the cover: its windows and their neighbors, its gains, the map of votes, ours against a rival.
 
 Each function returns a Pillow image. Photos are decoded as in every other stage, and only those shown.
 """
@@ -23,7 +23,7 @@ __all__ = [
     "gain_curve",
     "mined_windows",
     "nearest_positives",
-    "neighbour_sheet",
+    "neighbor_sheet",
 ]
 
 TILE = 128  # pixels of a crop's side in a sheet
@@ -31,7 +31,7 @@ GAP = 6
 OURS, RIVAL, PICK = "#2ca02c", "#d62728", "#1f77b4"  # matplotlib's green, red and blue
 
 
-def neighbour_sheet(
+def neighbor_sheet(
     images: ImageSet,
     windows: Windows,
     neighbors: Neighbors,
@@ -59,7 +59,7 @@ def neighbour_sheet(
 def nearest_positives(
     neighbors: Neighbors, at: int, own: int, positive: NDArray[np.bool_]
 ) -> list[tuple[int, int]]:
-    """(image, window) of the neighbours of query `at` in other positive images, nearest first."""
+    """(image, window) of the neighbors of query `at` in other positive images, nearest first."""
     found = zip(neighbors.image[at].tolist(), neighbors.window[at].tolist(), strict=True)
     return [(image, window) for image, window in found if positive[image] and image != own]
 
@@ -79,17 +79,17 @@ def mined_windows(
 
 
 def draw_boxes(
-    images: ImageSet, image: int, xyxy: NDArray[np.float32], colours: Sequence[str], side: int = 512
+    images: ImageSet, image: int, xyxy: NDArray[np.float32], colors: Sequence[str], side: int = 512
 ) -> Image.Image:
     """One photo, at most `side` pixels wide and high, with boxes on it."""
     photo = Image.fromarray(read_image(images.paths[image]))
     scale = side / max(photo.size)
     photo = photo.resize([max(1, round(s * scale)) for s in photo.size])
     pen = ImageDraw.Draw(photo)
-    for box, colour in zip(xyxy * scale, colours, strict=True):
+    for box, color in zip(xyxy * scale, colors, strict=True):
         corners = np.clip(box, 0, [photo.width - 1, photo.height - 1] * 2)
         pen.rectangle([float(c) for c in corners], outline="white", width=5)
-        pen.rectangle([float(c) for c in corners], outline=colour, width=3)
+        pen.rectangle([float(c) for c in corners], outline=color, width=3)
     return photo
 
 

@@ -1,4 +1,4 @@
-"""The pictures of one class: picks with their neighbours, maps, mined windows, best and worst finds."""
+"""The pictures of one class: picks with their neighbors, maps, mined windows, best and worst finds."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -15,13 +15,13 @@ from tag2box.report.pictures import nearest_positives
 from tag2box.report.thumbnails import AFTER, BEFORE, FOUND, TRUTH, Heat, Picture, Thumbnails
 from tag2box.windows.search import Windows
 
-__all__ = ["Picture", "before_and_after", "best_and_worst", "heat_maps", "picks_and_neighbours"]
+__all__ = ["Picture", "before_and_after", "best_and_worst", "heat_maps", "picks_and_neighbors"]
 
 Box = NDArray[np.float32]
-NEIGHBOURS = 5  # as in the paper's Figure 2
+NEIGHBORS = 5  # as in the paper's Figure 2
 
 
-def picks_and_neighbours(
+def picks_and_neighbors(
     images: ImageSet,
     windows: Windows,
     neighbors: Neighbors | None,
@@ -41,13 +41,13 @@ def picks_and_neighbours(
             continue
         at = place[int(row)]
         own = int(windows.image_of(row))
-        near = nearest_positives(neighbors, at, own, positive)[:NEIGHBOURS]
+        near = nearest_positives(neighbors, at, own, positive)[:NEIGHBORS]
         pick = thumbnails.cut(images.paths[own], windows.xyxy[row], f"{name}: window {number} of the cover")
         rows.append(
             (
                 pick,
                 *(
-                    thumbnails.cut(images.paths[i], windows.xyxy[w], f"its neighbour {n} in another image")
+                    thumbnails.cut(images.paths[i], windows.xyxy[w], f"its neighbor {n} in another image")
                     for n, (i, w) in enumerate(near, start=1)
                 ),
             )
@@ -81,7 +81,7 @@ def before_and_after(
     """Photos with the window as mined and as refined: the paper's Figure 5. With truth, how near each is."""
     pictures = []
     for i in _spread(sorted(set(before) | set(after)), thumbnails.photos):
-        drawn = [(boxes[i], colour) for boxes, colour in ((before, BEFORE), (after, AFTER)) if i in boxes]
+        drawn = [(boxes[i], color) for boxes, color in ((before, BEFORE), (after, AFTER)) if i in boxes]
         overlaps = [_overlap(images, i, name, boxes[i]) for boxes in (before, after) if i in boxes]
         known = [overlap for overlap in overlaps if overlap is not None]
         caption = f"IoU {' → '.join(f'{o:.2f}' for o in known)}" if known else ""

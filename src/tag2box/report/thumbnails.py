@@ -14,7 +14,7 @@ from tag2box.data.decoding import Source, read_small
 
 __all__ = ["AFTER", "BEFORE", "FOUND", "TRUTH", "Heat", "Picture", "Thumbnails", "votes", "with_heat"]
 
-# Told apart by people with any colour vision, and by their order of thickness (Okabe and Ito 2008).
+# Told apart by people with any color vision, and by their order of thickness (Okabe and Ito 2008).
 BEFORE, AFTER, FOUND, TRUTH = "#e69f00", "#009e73", "#56b4e9", "#ffffff"
 # JPEG qualities, tried in turn until a picture takes at most so many bytes a pixel: noise costs no more room.
 QUALITIES = (80, 65, 50, 35, 20)
@@ -78,7 +78,7 @@ class Thumbnails:
         caption: str = "",
         good: bool | None = None,
     ) -> Picture:
-        """The photo with boxes drawn on it, each in its colour, the first lowest."""
+        """The photo with boxes drawn on it, each in its color, the first lowest."""
         pixels, size = read_small(source, self.photo)
         photo = _fit(Image.fromarray(pixels), self.photo)
         draw_boxes(photo, boxes, photo.width / size[0])
@@ -119,23 +119,23 @@ def with_heat(photo: Image.Image, heat: Heat, scale: float) -> Image.Image:
     from matplotlib import colormaps
 
     share = heat.values / max(heat.values.max(initial=0), 1e-12)
-    colours = Image.fromarray((colormaps["viridis"](share)[:, :, :3] * 255).astype(np.uint8))
+    colors = Image.fromarray((colormaps["viridis"](share)[:, :, :3] * 255).astype(np.uint8))
     size = max(1, round(heat.width * scale)), max(1, round(heat.height * scale))
     over = photo.copy()
-    over.paste(colours.resize(size, Image.Resampling.BILINEAR), (0, 0))
+    over.paste(colors.resize(size, Image.Resampling.BILINEAR), (0, 0))
     return Image.blend(photo, over, 0.55)
 
 
 def draw_boxes(photo: Image.Image, boxes: Sequence[tuple[NDArray[np.float32], str]], scale: float) -> None:
     """Boxes of the full photo on its thumbnail, each line on a dark one, so that it shows on any ground."""
     pen = ImageDraw.Draw(photo)
-    for box, colour in boxes:
+    for box, color in boxes:
         corners = np.clip(np.asarray(box, np.float64) * scale, 0, [photo.width - 1, photo.height - 1] * 2)
         place = [float(c) for c in corners]
-        width = 1 if colour == TRUTH else 3
+        width = 1 if color == TRUTH else 3
         pen.rectangle(place, outline="#101418", width=width + 2)
         inset = [place[0] + 1, place[1] + 1, max(place[2] - 1, place[0] + 1), max(place[3] - 1, place[1] + 1)]
-        pen.rectangle(inset, outline=colour, width=width)
+        pen.rectangle(inset, outline=color, width=width)
 
 
 def _fit(photo: Image.Image, side: int) -> Image.Image:

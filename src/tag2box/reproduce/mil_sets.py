@@ -12,7 +12,7 @@ from tag2box.errors import InputError
 from tag2box.mil.affine import is_sparse
 from tag2box.mil.bags import Bags, as_bags
 
-__all__ = ["SETS", "CentreAndNormalise", "load_set"]
+__all__ = ["SETS", "CenterAndNormalize", "load_set"]
 
 SETS = (
     *("musk1", "musk2", "fox", "elephant", "tiger"),
@@ -35,19 +35,19 @@ def load_set(folder: Path, name: str) -> tuple[Bags, NDArray[np.int8]]:
         return Bags(X, parts["offsets"]), parts["y"]
 
 
-class CentreAndNormalise(TransformerMixin, BaseEstimator):
-    """Centre each feature on the training instances, then scale every instance to length 1.
+class CenterAndNormalize(TransformerMixin, BaseEstimator):
+    """Center each feature on the training instances, then scale every instance to length 1.
 
-    A sparse matrix is not centred: it would become dense.
+    A sparse matrix is not centered: it would become dense.
     """
 
-    def fit(self, bags: Bags, y: object = None) -> "CentreAndNormalise":  # noqa: ARG002
-        """Find the centre."""
+    def fit(self, bags: Bags, y: object = None) -> "CenterAndNormalize":  # noqa: ARG002
+        """Find the center."""
         X = as_bags(bags).X
-        self.centre_ = 0.0 if is_sparse(X) else X.mean(axis=0)
+        self.center_ = 0.0 if is_sparse(X) else X.mean(axis=0)
         return self
 
     def transform(self, bags: Bags) -> Bags:
-        """The same bags, centred and normalised."""
-        X = bags.X if is_sparse(bags.X) else bags.X - self.centre_
+        """The same bags, centered and normalized."""
+        X = bags.X if is_sparse(bags.X) else bags.X - self.center_
         return Bags(normalize(X), bags.offsets)

@@ -23,7 +23,7 @@ from sklearn.model_selection import StratifiedKFold
 
 from tag2box.mil.bags import Bags
 from tag2box.mil.latent import LatentSVC, SmoothLatentSVC
-from tag2box.reproduce.mil_sets import CentreAndNormalise, load_set
+from tag2box.reproduce.mil_sets import CenterAndNormalize, load_set
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import write_whole
 from tag2box.runtime.progress import Progress, silent
@@ -170,7 +170,7 @@ def _accuracies(
     task: _Fold, train: Bags, y_train: NDArray[np.int8], test: Bags, y_test: NDArray[np.int8]
 ) -> list[float]:
     """Accuracy on `test` at each point of the grid."""
-    scale = CentreAndNormalise().fit(train)
+    scale = CenterAndNormalize().fit(train)
     train, test = scale.transform(train), scale.transform(test)
     Model: Any = SmoothLatentSVC if task.column.startswith("SLSVM") else LatentSVC
     accuracies = []

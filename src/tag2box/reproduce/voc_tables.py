@@ -80,7 +80,7 @@ def settings(row: str, seed: int, *, paper: bool, base: Config | None = None) ->
         initial = InitialConfig(C=1e-3, loss="smooth_hinge", seed=seed)
         refine = RefineConfig(prior=0.0, objectness=0.0, C=1e-3, mu=0.01, rounds=10, tol=1e-3)
     if row == "negative mining + SVM":
-        cover = replace(cover, initialiser="negative_mining")
+        cover = replace(cover, initializer="negative_mining")
     method = {"Cover + LSVM": "lsvm", "Cover + SLSVM": "slsvm"}.get(row, "none")
     refine = replace(refine, method=method)
     return replace(base or Config(), cover=cover, initial=initial, refine=refine)
@@ -161,7 +161,11 @@ def _detect(
         scores = detector.scores(np.asarray(features.X[a:z]), photo, maps[i] if maps else None)
         parts.append(
             detect_windows(
-                scores, windows[i], image=i, iou=detector.detect_config.iou, classes=detector.classes
+                scores,
+                windows[i],
+                image=i,
+                iou_threshold=detector.detect_config.iou_threshold,
+                classes=detector.classes,
             )
         )
     return Detections.concatenate(parts, ids=images.ids)

@@ -14,9 +14,21 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from tag2box.errors import InputError
 
-__all__ = ["override", "read_settings", "settings", "to_toml"]
+__all__ = ["override", "read_settings", "renamed", "settings", "to_toml"]
 
 C = TypeVar("C")
+
+# Settings that earlier versions called otherwise: their config.toml files can still be read.
+RENAMED = {
+    "cover.initialiser": "initializer",
+    "detect.iou": "iou_threshold",
+    "detect.most": "max_detections",
+}
+
+
+def renamed(stage: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of one stage, `given` by the names of this or an earlier version, by those of this one."""
+    return {RENAMED.get(f"{stage}.{name}", name): value for name, value in given.items()}
 
 
 def read_settings(config: C, path: Path | None = None, sets: Sequence[str] = ()) -> C:
@@ -39,7 +51,7 @@ def override(config: C, given: Mapping[str, Any], place: str = "") -> C:
     types = get_type_hints(type(config))
     names = [f.name for f in fields(config)]  # type: ignore[arg-type]
     changes = {}
-    for name, value in given.items():
+    for name, value in renamed(place.rstrip("."), given).items():
         if name not in names:
             raise InputError(_unknown(config, place, name))
         old, where = getattr(config, name), f"{place}{name}"

@@ -129,7 +129,7 @@ class _Machine:
                 "objective": value,
                 "positive": float(loss[y > 0].sum()),
                 "negative": float(loss[y < 0].sum()),
-                "regularisation": float(self.theta @ self.theta / 2),
+                "regularization": float(self.theta @ self.theta / 2),
                 "held": len(self.held),
             }
         )

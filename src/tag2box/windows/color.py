@@ -1,7 +1,7 @@
-"""Colour spaces for segmentation: (h, w, 3) float32 images, every channel on the scale 0 to 255.
+"""Color spaces for segmentation: (h, w, 3) float32 images, every channel on the scale 0 to 255.
 
 Uijlings et al. 2013 (section 3.2) diversify their search over spaces that forget shading and shadows to
-different degrees: RGB, Lab, HSV, normalised rg with intensity, and hue alone.
+different degrees: RGB, Lab, HSV, normalized rg with intensity, and hue alone.
 """
 
 import numpy as np

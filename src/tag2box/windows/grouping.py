@@ -1,7 +1,7 @@
 """Hierarchical grouping of regions: Uijlings et al. 2013, Algorithm 1.
 
-The two most similar neighbours become one region, until one is left. Their similarity (equations 2 to 6) is
-the sum of some of: colour and texture (intersection of normalised histograms), size (1 - share of the image)
+The two most similar neighbors become one region, until one is left. Their similarity (equations 2 to 6) is
+the sum of some of: color and texture (intersection of normalized histograms), size (1 - share of the image)
 and fill (1 - share of the image that the common bounding box holds beyond the two).
 """
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
-from tag2box.windows.regions import N_BINS, N_COLOUR, UNIT
+from tag2box.windows.regions import N_BINS, N_COLOR, UNIT
 
 __all__ = ["Terms", "group", "similarity"]
 
@@ -23,7 +23,7 @@ Terms = tuple[bool, bool, bool, bool]
 def group(size: Ints, box: Ints, histogram: Ints, pairs: Ints, terms: Terms) -> None:
     """Fill rows n to 2n - 2 of `size`, `box` and `histogram` with the merged regions, in order of merging.
 
-    The first n rows are the regions, `pairs` (m, 2) those that touch, `terms` which of colour, texture, size
+    The first n rows are the regions, `pairs` (m, 2) those that touch, `terms` which of color, texture, size
     and fill count. Of equally similar pairs, that of the smallest numbers is merged.
     """
     n = (len(size) + 1) // 2
@@ -64,9 +64,9 @@ def similarity(
     """S(a, b), the sum of those of its four `terms` that are True; the image has `whole` pixels."""
     s = np.float32(0)
     if terms[0]:
-        s += _intersection(histogram[a, :N_COLOUR], histogram[b, :N_COLOUR])
+        s += _intersection(histogram[a, :N_COLOR], histogram[b, :N_COLOR])
     if terms[1]:
-        s += _intersection(histogram[a, N_COLOUR:], histogram[b, N_COLOUR:])
+        s += _intersection(histogram[a, N_COLOR:], histogram[b, N_COLOR:])
     both = size[a] + size[b]
     if terms[2]:
         s += np.float32(1) - np.float32(both) / np.float32(whole)

@@ -1,6 +1,6 @@
 """Windows: where an object might be. Selective search, after Uijlings et al. 2013.
 
-"Selective search for object recognition", IJCV 104. Segment the image in several colour spaces and at several
+"Selective search for object recognition", IJCV 104. Segment the image in several color spaces and at several
 scales (`segmentation`), describe the regions (`regions`), group them bottom-up by several similarities
 (`grouping`), and take the bounding box of every region that ever lived.
 """
@@ -20,7 +20,7 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.color import blur, convert
 from tag2box.windows.grouping import Terms, group
 from tag2box.windows.record import Windows
-from tag2box.windows.regions import describe, neighbours, pixel_bins
+from tag2box.windows.regions import describe, neighbors, pixel_bins
 from tag2box.windows.segmentation import segment, sort_edges
 
 __all__ = ["Windows", "WindowsConfig", "find_windows", "search_windows", "selective_search"]
@@ -41,11 +41,11 @@ FINE, FINE_LATER, OTHERS_LATER = 100.0, 3.0, 2.0
 
 
 def _terms(*names: str) -> tuple[Terms, ...]:
-    """Which of colour, texture, size and fill each named similarity adds up."""
+    """Which of color, texture, size and fill each named similarity adds up."""
     return tuple(("c" in name, "t" in name, "s" in name, "f" in name) for name in names)
 
 
-# Those without colour and texture ("s", "f", "sf") gave much the same windows for every segmentation.
+# Those without color and texture ("s", "f", "sf") gave much the same windows for every segmentation.
 SIMILARITIES = _terms("ctsf", "tsf", "csf", "cts", "ts")
 
 
@@ -67,7 +67,7 @@ MODES = {
 class WindowsConfig:
     """Settings of `find_windows`: those of `selective_search`, and what is kept of its windows.
 
-    Of the first `n_search` windows near-duplicates go (IoU above `thin_iou`, see `tag2box.thin`), and of the
+    Of the first `n_search` windows near-duplicates go (IoU above `thin_iou`, see `boxes.thin`), and of the
     rest the first `max_windows` stay. docs/windows.md measures what that costs in recall.
     """
 
@@ -152,13 +152,13 @@ def _hierarchies(rgb: NDArray[np.uint8], mode: _Mode) -> tuple[NDArray[np.int32]
     boxes, position = [], []
     smooth = blur(rgb, SIGMA)
     for space in mode.spaces:
-        colours = convert(smooth, space)
-        edges = sort_edges(colours)
-        bins = pixel_bins(colours)
+        colors = convert(smooth, space)
+        edges = sort_edges(colors)
+        bins = pixel_bins(colors)
         for k in mode.scales:
             labels, n = segment(*edges, h, w, k, MIN_PIXELS)
             size, box, histogram = describe(labels, n, bins)
-            pairs = neighbours(labels, n)
+            pairs = neighbors(labels, n)
             for i, terms in enumerate(mode.similarities):
                 group(size, box, histogram, pairs, terms)
                 later = (FINE_LATER if k < FINE else 1.0) * (OTHERS_LATER if i > 1 else 1.0)

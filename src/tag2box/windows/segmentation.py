@@ -1,11 +1,11 @@
 """Graph-based segmentation: Felzenszwalb and Huttenlocher, "Efficient graph-based image segmentation", 2004.
 
-Pixels are vertices, edges lead to the 8 neighbours and weigh the distance of the colours. Edges are taken by
+Pixels are vertices, edges lead to the 8 neighbors and weigh the distance of the colors. Edges are taken by
 rising weight; one joins two components A and B when it weighs at most min(Int(A) + k/|A|, Int(B) + k/|B|),
-where Int is the heaviest edge inside. Weights are rounded down to 1/STEPS of a grey level, so that edges are
+where Int is the heaviest edge inside. Weights are rounded down to 1/STEPS of a gray level, so that edges are
 sorted by counting: those of equal weight keep the order of the raster.
 
-4-neighbours would halve the time; with them overlap was a point behind OpenCV, which has 8. Asking only the
+4-neighbors would halve the time; with them overlap was a point behind OpenCV, which has 8. Asking only the
 edges of a minimum spanning tree, one for all k, would save a third. That is another segmentation (an edge
 that closes a cycle may join what an earlier edge of the cycle did not), and it cost a point as well.
 """
@@ -58,7 +58,7 @@ def sort_edges(image: NDArray[np.float32]) -> tuple[Ints, Ints]:
 def segment(edge: Ints, first: Ints, h: int, w: int, k: float, min_pixels: int) -> tuple[Ints, int]:
     """Labels (h, w), numbered in raster order, and their number; `sort_edges` gives `edge` and `first`.
 
-    Components of fewer than `min_pixels` join a neighbour, again by rising weight.
+    Components of fewer than `min_pixels` join a neighbor, again by rising weight.
     """
     parent = np.full(h * w, -1, np.int32)  # minus the size of the component at its root
     limit = np.full(h * w, k, np.float32)  # Int(A) + k/|A|, at the root of A

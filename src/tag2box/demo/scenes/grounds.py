@@ -11,7 +11,7 @@ from tag2box.errors import InputError
 
 __all__ = ["ball", "ground", "hang", "photograph"]
 
-# Grounds: a photograph, the part of it taken (left, top, right, bottom), and for grey ones two tints.
+# Grounds: a photograph, the part of it taken (left, top, right, bottom), and for gray ones two tints.
 Ground = tuple[str, str, tuple[int, int, int, int], tuple[str, str] | None]
 WALLS: tuple[Ground, ...] = (
     ("sklearn", "datasets/images/china.jpg", (330, 0, 640, 230), None),
@@ -66,12 +66,12 @@ FRAMES = ("#f6f3ec", "#16181c", "#6b4a2b", "#b08d57", "#d9d9d9", "#8f2d23", "#24
 def ground(rng: np.random.Generator, size: tuple[int, int]) -> tuple[Image.Image, int]:
     """A wall or sky above a floor, or all over; and where the floor begins, 0 for none."""
     width, height = size
-    wall = _coloured(rng, _part(rng, WALLS[rng.integers(len(WALLS))], size), 7)
+    wall = _colored(rng, _part(rng, WALLS[rng.integers(len(WALLS))], size), 7)
     if rng.random() < 0.2:
         return wall, 0
     horizon = round(height * rng.uniform(0.4, 0.7))
     floor = _part(rng, FLOORS[rng.integers(len(FLOORS))], (width, height - horizon))
-    floor = _coloured(rng, floor, 5)
+    floor = _colored(rng, floor, 5)
     edge = np.clip((np.arange(height) - horizon + 2) / 4, 0, 1)[:, None] * np.ones(width)
     laid = wall.copy()
     laid.paste(floor, (0, horizon))
@@ -84,7 +84,7 @@ def hang(rng: np.random.Generator, scene: Image.Image) -> Image.Image:
     aspect = np.exp(rng.normal(0, 0.3))
     w, h = round(side * min(1, aspect)), round(side * min(1, 1 / aspect))
     poster = _part(rng, POSTERS[rng.integers(len(POSTERS))], (w, h), zoom=3)
-    poster = _coloured(rng, poster.rotate(90 * int(rng.integers(4)), expand=True), 50)
+    poster = _colored(rng, poster.rotate(90 * int(rng.integers(4)), expand=True), 50)
     frame = ImageOps.expand(poster, int(rng.integers(1, 7)), FRAMES[rng.integers(len(FRAMES))])
     clear = ImageOps.expand(frame.convert("RGBA"), 1, (0, 0, 0, 0))
     turned = clear.rotate(rng.normal(0, 5), Image.Resampling.BICUBIC, expand=True)
@@ -97,7 +97,7 @@ def hang(rng: np.random.Generator, scene: Image.Image) -> Image.Image:
 def ball(rng: np.random.Generator, side: int = 200) -> Image.Image:
     """A ball printed with a part of a photograph: no two are alike."""
     print_ = _part(rng, POSTERS[rng.integers(len(POSTERS))], (side, side), zoom=3)
-    pixels = np.asarray(_coloured(rng, print_.rotate(90 * int(rng.integers(4))), 128), np.float64)
+    pixels = np.asarray(_colored(rng, print_.rotate(90 * int(rng.integers(4))), 128), np.float64)
     y, x = np.mgrid[-1 : 1 : side * 1j, -1 : 1 : side * 1j]
     height = np.sqrt(np.clip(1 - x**2 - y**2, 0, 1))
     angle = rng.uniform(0, 2 * np.pi)
@@ -107,7 +107,7 @@ def ball(rng: np.random.Generator, side: int = 200) -> Image.Image:
     return Image.fromarray(np.rint(np.dstack([shaded, alpha])).astype(np.uint8))
 
 
-def _coloured(rng: np.random.Generator, photo: Image.Image, hues: float) -> Image.Image:
+def _colored(rng: np.random.Generator, photo: Image.Image, hues: float) -> Image.Image:
     """Another hue (of 256 in the circle), another saturation."""
     hsv = np.array(photo.convert("HSV"), np.int64)
     hsv[:, :, 0] = (hsv[:, :, 0] + rng.normal(0, hues)) % 256

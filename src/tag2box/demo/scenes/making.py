@@ -128,12 +128,12 @@ def _scene(
 
 
 def _develop(rng: np.random.Generator, scene: Image.Image) -> Image.Image:
-    """How the whole photograph was taken: focus, exposure, colour of the light, colour or not, grain."""
+    """How the whole photograph was taken: focus, exposure, color of the light, color or not, grain."""
     scene = scene.filter(ImageFilter.GaussianBlur(rng.uniform(0, 0.9)))
     pixels = (np.asarray(scene, np.float64) / 255) ** np.exp(rng.normal(0, 0.18))
     pixels *= np.exp(rng.normal(0, 0.08, 3)) * np.exp(rng.normal(0, 0.14))
-    grey = pixels.mean(axis=2, keepdims=True)
-    pixels = grey + (pixels - grey) * (rng.uniform(0, 0.1) if rng.random() < 0.12 else rng.uniform(0.6, 1.15))
+    gray = pixels.mean(axis=2, keepdims=True)
+    pixels = gray + (pixels - gray) * (rng.uniform(0, 0.1) if rng.random() < 0.12 else rng.uniform(0.6, 1.15))
     pixels += rng.normal(0, rng.uniform(0.004, 0.03), pixels.shape[:2])[:, :, None]
     return Image.fromarray(np.rint(np.clip(pixels, 0, 1) * 255).astype(np.uint8))
 

@@ -38,10 +38,10 @@ def place(
         small = small.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
     small = _lit(rng, small)
     bottom = rng.uniform(max(horizon + 0.08 * size[1], 0.45 * h), 1.1 * size[1])
-    centre = rng.uniform(0.08, 0.92) * size[0], bottom - h / 2
+    center = rng.uniform(0.08, 0.92) * size[0], bottom - h / 2
     angle = np.radians(rng.normal(0, 12))
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    corners = np.array([[-w, -h], [w, -h], [w, h], [-w, h]]) / 2 @ turn.T + centre
+    corners = np.array([[-w, -h], [w, -h], [w, h], [-w, h]]) / 2 @ turn.T + center
     corners += rng.normal(0, 0.06, (4, 2)) * (w, h)
     inverse = _homography(corners, small.size)
     picture = small.transform(size, Image.Transform.PERSPECTIVE, inverse, Image.Resampling.BICUBIC)
@@ -66,8 +66,8 @@ def _lit(rng: np.random.Generator, cut: Image.Image) -> Image.Image:
     angle = rng.uniform(0, 2 * np.pi)
     light = 1 + rng.uniform(0, 0.5) * (np.cos(angle) * x + np.sin(angle) * y)
     tint = np.exp(rng.normal(0, 0.14, 3)) * np.exp(rng.normal(0, 0.2))
-    colour = np.clip(pixels[:, :, :3] ** np.exp(rng.normal(0, 0.25)) * light[:, :, None] * tint, 0, 1)
-    lit = Image.fromarray(np.rint(np.dstack([colour, pixels[:, :, 3]]) * 255).astype(np.uint8))
+    color = np.clip(pixels[:, :, :3] ** np.exp(rng.normal(0, 0.25)) * light[:, :, None] * tint, 0, 1)
+    lit = Image.fromarray(np.rint(np.dstack([color, pixels[:, :, 3]]) * 255).astype(np.uint8))
     return lit.filter(ImageFilter.GaussianBlur(rng.uniform(0.6, 1.2))) if rng.random() < 0.2 else lit
 
 

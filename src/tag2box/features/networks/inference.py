@@ -222,7 +222,7 @@ def _named(model: "ov.Model", network: Network, name: str) -> Any:
 
 
 def _prepared(model: "ov.Model", network: Network, shape: tuple[int, int, int], *, image: bool) -> "ov.Model":
-    """Channels last at both ends; for images, uint8 in and the normalisation inside."""
+    """Channels last at both ends; for images, uint8 in and the normalization inside."""
     import openvino as ov
     from openvino.preprocess import ColorFormat, PrePostProcessor
 

@@ -43,7 +43,7 @@ class Graph:
         self.nodes.append(b"".join(fields))
         return output
 
-    def serialise(self, name: str, inputs: Mapping[str, Shape], outputs: Mapping[str, Shape]) -> bytes:
+    def serialize(self, name: str, inputs: Mapping[str, Shape], outputs: Mapping[str, Shape]) -> bytes:
         """The bytes of the ONNX file with these inputs and outputs."""
         graph = [_bytes(1, node) for node in self.nodes] + [_text(2, name)]
         graph += [_bytes(5, constant) for constant in self.constants]

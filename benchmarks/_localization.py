@@ -1,4 +1,4 @@
-"""How well features localise, before any cover: CorLoc of the best window of each positive image.
+"""How well features localize, before any cover: CorLoc of the best window of each positive image.
 
 A window's degree: find its nearest window in every image, take the k = |P| / 2 nearest images;
 the share of positive ones among them. Two scores pick the best window of an image: the degree itself, and
