@@ -32,3 +32,11 @@ def voc_folder():
 @pytest.fixture(scope="session")
 def song_folder():
     return _folder("song2014")
+
+
+@pytest.fixture(scope="session")
+def review_run(tmp_path_factory):
+    """A finished run over toys to review; to be copied before anything is written in it."""
+    from tests._review import toy_run
+
+    return toy_run(tmp_path_factory.mktemp("review"))

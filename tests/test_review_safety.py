@@ -4,19 +4,14 @@ import json
 import socket
 
 import pytest
-from tests._review import HOST, ORIGIN, PORT, TOKEN, at, client_of, copied, toy_run
+from tests._review import HOST, ORIGIN, PORT, TOKEN, at, client_of, copied
 
 from tag2box.review.guard import MOST_BYTES, Guard
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    return toy_run(tmp_path_factory.mktemp("safety"))
-
-
-@pytest.fixture(scope="module")
-def client(run, tmp_path_factory):
-    return client_of(copied(run, tmp_path_factory.mktemp("copy")))[1]
+def client(review_run, tmp_path_factory):
+    return client_of(copied(review_run, tmp_path_factory.mktemp("copy")))[1]
 
 
 def post(client, path, content, **headers):
@@ -111,9 +106,9 @@ def test_photos_go_by_number_and_nothing_by_path(client, path):
     assert b"stages" not in answer.content
 
 
-def test_names_are_data_and_never_markup(tmp_path, run):
+def test_names_are_data_and_never_markup(tmp_path, review_run):
     """A photo and a class with markup as name arrive as JSON strings; the page sets them as text only."""
-    home = copied(run, tmp_path)
+    home = copied(review_run, tmp_path)
     session, client = client_of(home)
     name = '<img src=x onerror="alert(1)">'
     session.images = type(session.images)(
@@ -158,8 +153,8 @@ def test_bodies_are_limited(client):
         ],
     ],
 )
-def test_wrong_events_are_refused_and_nothing_is_kept(run, tmp_path, events):
-    home = copied(run, tmp_path)
+def test_wrong_events_are_refused_and_nothing_is_kept(review_run, tmp_path, events):
+    home = copied(review_run, tmp_path)
     client = client_of(home)[1]
     answer = post(client, "events", events)
     assert answer.status_code == 400
@@ -167,8 +162,8 @@ def test_wrong_events_are_refused_and_nothing_is_kept(run, tmp_path, events):
     assert not (home / "corrections.jsonl").exists()
 
 
-def test_errors_do_not_name_files(run, tmp_path):
-    home = copied(run, tmp_path)
+def test_errors_do_not_name_files(review_run, tmp_path):
+    home = copied(review_run, tmp_path)
     session, client = client_of(home)
     session.images.paths[0].unlink()
     answer = client.get(at("photo/0"))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.corrections.record import Corrections
 from tag2box.cover.config import CoverConfig, known_tags
 from tag2box.cover.degrees import Degrees, block_count, count_blocks, join_degrees
 from tag2box.cover.stage import find_covers
@@ -27,8 +28,10 @@ from tag2box.runtime.files import content_hash
 from tag2box.runtime.progress import Progress
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import stage_key
+from tag2box.training.corrected import judged_features, learn_corrected
 from tag2box.training.initial import InitialConfig, train_initial
 from tag2box.training.refinement import RefineConfig, refine
+from tag2box.training.scoring import Weights, score_windows
 from tag2box.windows.search import Windows, WindowsConfig, find_windows
 
 __all__ = [
@@ -57,6 +60,8 @@ VERSIONS = {
     "cover": 3,
     "initial": 1,
     "refine": 2,
+    "judged": 1,
+    "corrected": 1,
     "detector": 2,
     "detections": 1,
 }
@@ -75,8 +80,8 @@ class Config:
     detect: DetectConfig = field(default_factory=DetectConfig)
 
 
-def learn(images: ImageSet, config: Config, run: Run) -> Detector:
-    """Image tags in, a detector out."""
+def learn(images: ImageSet, config: Config, run: Run, corrections: Corrections | None = None) -> Detector:
+    """Image tags in, a detector out; with `corrections`, what a person has said of it counts too."""
     images = replace(images, truth=None)  # nobody below can look
     tags = known_tags(images.tags, config.cover.unknown)
     workers, progress = run.workers, run.progress
@@ -129,6 +134,28 @@ def learn(images: ImageSet, config: Config, run: Run) -> Detector:
         "refine",
         lambda: refine(windows, features, tags, initial, config.refine, objectness=share, progress=progress),
     )
+
+    # Corrections: what a person said of these boxes, where anybody did.
+    if corrections is not None:
+        said = replace(corrections, tags=known_tags(corrections.tags, config.cover.unknown))
+        judged = run.result(
+            "judged",
+            lambda: judged_features(
+                images, corrections, projection, config.features, workers=workers, progress=progress
+            ),
+        )
+
+        def score(weights: Weights) -> NDArray[np.float32]:
+            scores = score_windows(features.X, weights)
+            return scores if share is None else scores + np.float32(config.refine.objectness) * share
+
+        start = refined
+        refined = run.result(
+            "corrected",
+            lambda: learn_corrected(
+                windows, features, judged, said, start, score, config.initial, progress=progress
+            ),
+        )
 
     return Detector(
         classes=images.classes,
@@ -222,7 +249,9 @@ def detect(detector: Detector, images: ImageSet, run: Run) -> Detections:
     return run.in_shards("detections", len(images), look_at, joined)
 
 
-def stage_keys(images: ImageSet, config: Config, run: Run) -> dict[str, str]:
+def stage_keys(
+    images: ImageSet, config: Config, run: Run, corrections: Corrections | None = None
+) -> dict[str, str]:
     """What each stage depends on: its own settings, and the stages named behind them."""
     key: dict[str, str] = {}
 
@@ -243,7 +272,11 @@ def stage_keys(images: ImageSet, config: Config, run: Run) -> dict[str, str]:
     stage("cover", config.cover, "degrees", "objectness")
     stage("initial", config.initial, "cover")
     stage("refine", config.refine, "initial", "objectness")
-    stage("detector", config.detect, "refine")
+    if corrections is not None:
+        boxes = [corrections.image.tolist(), corrections.xyxy.tolist()]
+        stage("judged", [boxes, config.features.dtype], "projection")
+        stage("corrected", corrections.key(), "judged", "initial", "refine")
+    stage("detector", config.detect, "refine" if corrections is None else "corrected")
     return key
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tag2box.corrections import collect, read_state
 from tag2box.cover.config import known_tags
 from tag2box.data.reading import read_images
 from tag2box.detection.detections import Detections
@@ -69,6 +70,11 @@ class RunFolder:
         if not self.has(stage):
             raise Tag2BoxError(f"{self.folder} has no {stage} yet: {self._unfinished()}")
         return self.store.load(stage, self.keys[stage])
+
+    @property
+    def last_stage(self) -> str:
+        """The stage whose weights are the detector's: with corrections there is one more."""
+        return "corrected" if "corrected" in self.keys else "refine"
 
     def _unfinished(self) -> str:
         return f"`tag2box run DATA --out {self.folder}` takes the run to its end"
@@ -208,7 +214,8 @@ def fit_run(
         run = Run(store, workers=workers, progress=progress)
         maker = detector_maker(store.folder)
         config, _ = with_precision(config, folder)
-        run.keys = stage_keys(images, config, run)
+        corrections = collect(read_state(store.folder), images)
+        run.keys = stage_keys(images, config, run, corrections)
         store.write("config.toml", to_toml(config))
         write_run(store, run.keys, images, maker)  # its detector stays until there is a new one
         run.note(
@@ -218,7 +225,7 @@ def fit_run(
             workers=run.workers,
             precision=config.features.precision,
         )
-        detector = learn(images, config, run)
+        detector = learn(images, config, run, corrections)
         detector.save(store.folder / DETECTOR)
         write_run(store, run.keys, images, own_detector(run.keys, store.folder / DETECTOR))
         run.note("run finished")
@@ -238,7 +245,7 @@ def detect_run(
 
 def mined_windows(run: RunFolder) -> Detections:
     """The box that refinement chose in each positive training image of each class, with its score."""
-    windows, features, refined = (run.result(stage) for stage in ("windows", "features", "refine"))
+    windows, features, refined = (run.result(stage) for stage in ("windows", "features", run.last_stage))
     label = np.repeat(np.arange(len(refined.mined)), [len(rows) for rows in refined.mined])
     row = np.concatenate([np.empty(0, np.int64), *refined.mined])
     X = np.asarray(features.X[row], np.float64)

@@ -80,7 +80,7 @@ def _newest(run: "RunFolder", images: "ImageSet") -> "Detections | None":
 
 def _mined(run: "RunFolder", images: "ImageSet") -> "Detections | None":
     """The boxes that the run found in its own training images, where the truth knows all of them."""
-    if not set(run.images.ids) <= set(images.ids) or not run.has("refine"):
+    if not set(run.images.ids) <= set(images.ids) or not run.has(run.last_stage):
         return None
     from tag2box.run_folder import mined_windows
 

@@ -49,7 +49,7 @@ class FoundBoxes:
 
 def load_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
     """The boxes of a finished run, kept in its folder."""
-    key = stage_key("review", VERSION, [], run.keys["refine"], run.keys["detector"])
+    key = stage_key("review", VERSION, [], run.keys[run.last_stage], run.keys["detector"])
     if run.store.has("review", key):
         try:
             found: FoundBoxes = run.store.load("review", key)
@@ -65,7 +65,7 @@ def find_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
     """One pass over the features of the photos that have a box."""
     mined = mined_windows(run)
     mined = mined[np.lexsort((mined.label, mined.image))]
-    windows, features, refined = (run.result(stage) for stage in ("windows", "features", "refine"))
+    windows, features, refined = (run.result(stage) for stage in ("windows", "features", run.last_stage))
     share = run.result("objectness").share if run.config.refine.objectness else None
     weights = Weights(refined.W, refined.b)
     margin = np.zeros(len(mined))

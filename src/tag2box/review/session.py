@@ -53,7 +53,7 @@ class Session:
             self.run, self.found = run, found
             self.images = run.images if self._elsewhere is None else _moved_to(run.images, self._elsewhere)
             self.number = {name: n for n, name in enumerate(self.images.ids)}
-            self.key = run.keys["refine"][:12]
+            self.key = run.keys[run.last_stage][:12]
             ids, classes = self.images.ids, self.images.classes
             self.box_ids = [
                 box_id(ids[i], classes[c], xyxy)

@@ -24,7 +24,7 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.training.scoring import Weights, score_windows
 from tag2box.windows.search import Windows
 
-__all__ = ["InitialConfig", "first_positives", "train_initial"]
+__all__ = ["InitialConfig", "first_positives", "train_initial", "train_svms"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -82,20 +82,32 @@ def train_initial(
 
     Passes over X: `config.rounds` less one. Memory: 4 d bytes a window held.
     """
-    machines = [
-        _Machine(features, first_positives(cover, windows), features.rows_of(tags[:, c] == -1), config)
-        for c, cover in enumerate(covers)
-    ]
-    progress("initial detector", 0, config.rounds)
+    positives = [first_positives(cover, windows) for cover in covers]
+    negatives = [features.rows_of(column == -1) for column in tags.T]
+    return train_svms(features, positives, negatives, config, progress=progress, label="initial detector")
+
+
+def train_svms(
+    features: Features,
+    positives: Sequence[Rows],
+    negatives: Sequence[Rows],
+    config: InitialConfig,
+    *,
+    progress: Progress = silent,
+    label: str = "SVM",
+) -> Weights:
+    """The SVM of every class, of its `positives` against its `negatives`: rows of X, one array per class."""
+    machines = [_Machine(features, *rows, config) for rows in zip(positives, negatives, strict=True)]
+    progress(label, 0, config.rounds)
     for round_ in range(config.rounds):
         for machine in machines:
             machine.train()
-        progress("initial detector", round_ + 1, config.rounds)
+        progress(label, round_ + 1, config.rounds)
         if round_ + 1 < config.rounds:
             scores = score_windows(features.X, _weights(machines))
             if not sum([machine.mine(scores[:, c]) for c, machine in enumerate(machines)]):
                 break
-    progress("initial detector", config.rounds, config.rounds)
+    progress(label, config.rounds, config.rounds)
     return _weights(machines)
 
 

@@ -38,7 +38,7 @@ from tag2box.training.calibration import calibrate
 from tag2box.training.scoring import Weights, score_windows
 from tag2box.windows.search import Windows
 
-__all__ = ["RefineConfig", "Refined", "best_windows", "refine"]
+__all__ = ["RefineConfig", "Refined", "best_of_image", "best_windows", "refine"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -121,7 +121,7 @@ def refine(
         weights = _descend(features, classes, progress)
     scores = score_windows(features.X, weights) + np.float32(config.objectness) * share
     mined = best_windows(windows, tags, scores)
-    curves = calibrate(_best_of_image(windows, scores), tags)
+    curves = calibrate(best_of_image(windows, scores), tags)
     return Refined(weights.W, weights.b, weights.trace, mined, curves)
 
 
@@ -130,7 +130,7 @@ def best_windows(windows: Windows, tags: NDArray[np.int8], scores: NDArray[np.fl
     return tuple(windows.best_of(tags[:, c] == 1, scores[:, c]) for c in range(tags.shape[1]))
 
 
-def _best_of_image(windows: Windows, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+def best_of_image(windows: Windows, scores: NDArray[np.float32]) -> NDArray[np.float32]:
     """(n_images, n_classes); -inf where an image has no windows."""
     return np.stack([scores[a:z].max(axis=0, initial=-np.inf) for a, z in windows.spans()])
 

@@ -1,0 +1,192 @@
+"""Learning with corrections: an SVM on the boxes that a person accepted and, elsewhere, on those found.
+
+Positives of a class are its accepted boxes, with features of the boxes themselves, in photos without one the
+window found there, and the windows nearest to both. Negatives are rejected boxes, windows that overlap a box
+a little, all windows of photos without the class and, in a photo that was reviewed as a whole, every window
+that overlaps no accepted box. The detector that comes of them finds the boxes of the other photos anew.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.boxes import iou_matrix
+from tag2box.corrections.record import Corrections
+from tag2box.features.extract import Features, FeaturesConfig, resolved, window_features
+from tag2box.features.projection import Projection
+from tag2box.images import ImageSet
+from tag2box.runtime.executor import map_ordered
+from tag2box.runtime.progress import Progress, silent
+from tag2box.training.calibration import calibrate
+from tag2box.training.initial import InitialConfig, train_svms
+from tag2box.training.refinement import Refined, best_of_image, best_windows
+from tag2box.training.scoring import Weights
+from tag2box.windows.search import Windows
+
+__all__ = ["judged_features", "label_windows", "learn_corrected"]
+
+Floats = NDArray[np.float32]
+Rows = NDArray[np.int64]
+
+# Windows that overlap a box by so much are positives too, the nearest few of them.
+CLOSE, NEAREST = 0.6, 5
+# Windows that overlap it by between so much are negatives: nearer ones may be right, farther ones may show
+# another object, unless the photo was reviewed as a whole.
+NEAR = (0.1, 0.4)
+# A window that overlaps a rejected box by more is that box, and rejected too.
+REJECTED = 0.7
+# Training and finding boxes take turns so many times: the first detector still has the boxes of before in it.
+TURNS = 2
+
+
+def judged_features(
+    images: ImageSet,
+    corrections: Corrections,
+    projection: Projection,
+    config: FeaturesConfig,
+    *,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> NDArray[np.floating]:
+    """The vectors of the judged boxes themselves, (n, d), in the order of `corrections`."""
+    config = resolved(config)
+    photos = np.unique(corrections.image)
+    rows = [np.flatnonzero(corrections.image == i) for i in photos]
+    jobs = [(images.paths[i], corrections.xyxy[mine]) for i, mine in zip(photos, rows, strict=True)]
+    out = np.empty((len(corrections), projection.A.shape[1]), config.dtype)
+    find = partial(_features_of, projection, config)
+    parts = map_ordered(find, jobs, workers=workers, progress=progress, label="your boxes")
+    for mine, part in zip(rows, parts, strict=True):
+        out[mine] = part
+    return out
+
+
+def _features_of(
+    projection: Projection, config: FeaturesConfig, job: tuple[Path, Floats]
+) -> NDArray[np.floating]:
+    return window_features(*job, projection, config)
+
+
+@dataclass(frozen=True)
+class _Stacked:
+    """Two arrays of rows as one, without a copy: what training asks of X and no more."""
+
+    first: NDArray[np.floating]
+    more: NDArray[np.floating]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self), self.first.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.first) + len(self.more)
+
+    def __getitem__(self, rows: Any) -> NDArray[np.floating]:
+        n = len(self.first)
+        if isinstance(rows, slice):
+            a, z, _ = rows.indices(len(self))
+            return np.concatenate([self.first[a : min(z, n)], self.more[max(a - n, 0) : max(z - n, 0)]])
+        out = np.empty((len(rows), self.first.shape[1]), self.first.dtype)
+        own = rows < n
+        out[own], out[~own] = self.first[rows[own]], self.more[rows[~own] - n]
+        return out
+
+
+def learn_corrected(
+    windows: Windows,
+    features: Features,
+    judged: NDArray[np.floating],
+    corrections: Corrections,
+    start: Refined,
+    score: Callable[[Weights], Floats],
+    config: InitialConfig,
+    *,
+    progress: Progress = silent,
+) -> Refined:
+    """The detector of every class with what a person said, from the one without.
+
+    judged: the `judged_features`. score: of all windows for every class, (n_windows, n_classes), by weights.
+    """
+    both = Features(cast(NDArray[np.floating], _Stacked(features.X, judged)), features.offsets)
+    tags = _open_tags(corrections)
+    choice = _choose(windows, corrections, tags, score(start))
+    for _ in range(TURNS):
+        positives, negatives = label_windows(windows, corrections, choice)
+        weights = train_svms(
+            both, positives, negatives, config, progress=progress, label="learning with corrections"
+        )
+        scores = score(weights)
+        choice = _choose(windows, corrections, tags, scores)
+    curves = calibrate(best_of_image(windows, scores), corrections.tags)
+    return Refined(weights.W, weights.b, weights.trace, choice, curves)
+
+
+def _open_tags(corrections: Corrections) -> NDArray[np.int8]:
+    """The tags, without those of which a person has shown the object."""
+    tags = corrections.tags.copy()
+    tags[corrections.image[corrections.right], corrections.label[corrections.right]] = 0
+    return tags
+
+
+def _choose(
+    windows: Windows, corrections: Corrections, tags: NDArray[np.int8], scores: Floats
+) -> tuple[Rows, ...]:
+    """The best window of each photo that has the class and no accepted box; never one that was rejected."""
+    allowed = scores.copy()
+    wrong = ~corrections.right
+    for image, label, box in zip(
+        corrections.image[wrong], corrections.label[wrong], corrections.xyxy[wrong], strict=True
+    ):
+        a, z = windows.offsets[image], windows.offsets[image + 1]
+        allowed[a:z, label][iou_matrix(windows[image], box[None])[:, 0] > REJECTED] = -np.inf
+    best = best_windows(windows, tags, allowed)
+    return tuple(rows[np.isfinite(allowed[rows, c])] for c, rows in enumerate(best))
+
+
+def label_windows(
+    windows: Windows, corrections: Corrections, found: Sequence[Rows]
+) -> tuple[list[Rows], list[Rows]]:
+    """The positives and the negatives of each class: rows of the windows, then of the judged boxes.
+
+    found: of each class, the window that is taken for the object in photos without an accepted box.
+    """
+    positives, negatives = [], []
+    for c, rows in enumerate(found):
+        mine, others = [np.empty(0, np.int64)], [windows.rows_of(corrections.tags[:, c] == -1)]
+        for row, image in zip(rows.tolist(), windows.image_of(rows).tolist(), strict=True):
+            near, around = _beside(windows, image, windows.xyxy[[row]], everything=False)
+            mine.append(near)
+            others.append(around)
+        judged = corrections.label == c
+        for image in np.unique(corrections.image[judged]).tolist():
+            here = judged & (corrections.image == image)
+            right, wrong = np.flatnonzero(here & corrections.right), np.flatnonzero(here & ~corrections.right)
+            if len(right):
+                whole = bool(corrections.reviewed[image])
+                near, around = _beside(windows, image, corrections.xyxy[right], everything=whole)
+                mine += [len(windows.xyxy) + right, near]
+                others.append(around)
+                overlap = iou_matrix(corrections.xyxy[wrong], corrections.xyxy[right]).max(axis=1)
+                wrong = wrong[overlap < NEAR[1]]
+            others.append(len(windows.xyxy) + wrong)
+        positives.append(np.concatenate(mine))
+        negatives.append(np.unique(np.concatenate(others)))
+    return positives, negatives
+
+
+def _beside(windows: Windows, image: int, boxes: Floats, *, everything: bool) -> tuple[Rows, Rows]:
+    """The windows of a photo nearest to each of these boxes, and those that overlap them a little or not."""
+    overlap = iou_matrix(boxes, windows[image])  # (n_boxes, n_windows)
+    first = windows.offsets[image]
+    near = [np.empty(0, np.int64)]
+    for row in overlap:
+        close = np.flatnonzero(row >= CLOSE)
+        near.append(first + close[np.argsort(-row[close], kind="stable")[:NEAREST]])
+    most = overlap.max(axis=0)
+    around = most < NEAR[1] if everything else (most > NEAR[0]) & (most < NEAR[1])
+    return np.concatenate(near), first + np.flatnonzero(around)

@@ -1,0 +1,238 @@
+"""The review page's server: what it shows, in which order, and what it says about how good the run is."""
+
+import json
+import time
+
+import numpy as np
+import pytest
+from tests._events import box
+from tests._review import ORIGIN, at, client_of, copied, far_box
+
+from tag2box.corrections import CorrectionLog, read_state
+from tag2box.images import ImageSet
+from tag2box.review.found import FoundBoxes, teaching_order
+from tag2box.review.listing import Index, Wanted
+from tag2box.review.sampling import estimate, mixed, random_order, wilson
+from tag2box.review.session import Session
+from tag2box.run_folder import RunFolder
+
+
+@pytest.fixture
+def opened(review_run, tmp_path):
+    return client_of(copied(review_run, tmp_path))
+
+
+def send(client, *events):
+    given = [{"id": f"{time.monotonic_ns()}-{k}", **event} for k, event in enumerate(events)]
+    answer = client.post(at("events"), json=given, headers={"origin": ORIGIN})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def photo(client, n):
+    return client.get(at(f"photos?n={n}")).json()["photos"][0]
+
+
+def judged(record, state="accepted", **more):
+    (found,) = [each for each in record["boxes"] if each["class"] == "thing"]
+    event = {"set": "box", "photo": record["number"], "box": found["id"], "class": "thing", "state": state}
+    return {**event, "xyxy": found["xyxy"], **more}
+
+
+def test_the_page_knows_the_run(opened):
+    session, client = opened
+    start = client.get(at("start")).json()
+    assert start["classes"] == ["other", "thing"]
+    assert (start["photos"], start["boxes"], start["reviewed"]) == (12, len(session.found), 0)
+    record = photo(client, 0)
+    assert (record["name"], record["width"], record["height"]) == ("toy-00", 96, 96)
+    assert {each["class"] for each in record["boxes"]} == {"other", "thing"}
+    assert all(each["state"] == "open" and 0 <= each["confidence"] <= 1 for each in record["boxes"])
+
+
+def test_what_is_saved_is_on_the_disk_and_shown(opened):
+    session, client = opened
+    record = photo(client, 2)
+    answer = send(
+        client, judged(record, xyxy=[1, 2, 30, 40]), {"set": "photo", "photo": 2, "state": "reviewed"}
+    )
+    assert answer["reviewed"] == 1
+    (line, _) = (session.run.folder / "corrections.jsonl").read_text().splitlines()
+    event = json.loads(line)
+    assert event["photo"] == "toy-02"
+    assert event["found"]["class"] == "thing"
+    assert event["found"]["xyxy"] == record["boxes"][-1]["xyxy"]
+    assert event["xyxy"] == [1, 2, 30, 40]
+    assert event["run"] == session.key
+    shown = photo(client, 2)
+    assert (shown["state"], shown["boxes"][0]["state"]) == ("reviewed", "accepted")
+    again = Session(session.run.folder)
+    assert again.photos([2]) == session.photos([2])
+
+
+def test_two_pages_see_each_other(opened):
+    session, client = opened
+    other = Session(session.run.folder)
+    send(client, judged(photo(client, 2), "rejected"))
+    assert [each["state"] for each in other.photos([2])[0]["boxes"]] == ["rejected"]
+    other.save([{"id": "x", "set": "tag", "photo": 2, "class": "other", "tag": 1}])
+    assert photo(client, 2)["tags"] == {"other": 1, "thing": 1}
+    CorrectionLog(session.run.folder).append([box("toy-02", "imported", kind="other")])
+    assert "imported" in [each["id"] for each in photo(client, 2)["boxes"]]
+
+
+def test_the_same_request_twice_counts_once(opened):
+    _, client = opened
+    event = {"id": "same", **judged(photo(client, 2))}
+    for _ in range(2):
+        client.post(at("events"), json=[event], headers={"origin": ORIGIN})
+    send(client, judged(photo(client, 2), "rejected"))
+    client.post(at("events"), json=[event], headers={"origin": ORIGIN})
+    assert photo(client, 2)["boxes"][0]["state"] == "rejected"
+
+
+def test_filters_and_orders(opened):
+    _, client = opened
+
+    def numbers(query):
+        return client.get(at(f"list?{query}")).json()["photos"]
+
+    assert numbers("order=name") == list(range(12))
+    assert sorted(numbers("")) == list(range(12))
+    assert sorted(numbers("class=other")) == [0, 3, 6, 9]
+    assert numbers("search=TOY-07&order=name") == [7]
+    assert numbers("class=thing&low=0.999999&high=1&order=name") == [
+        n
+        for n in range(12)
+        if any(b["class"] == "thing" and b["confidence"] > 0.999999 for b in photo(client, n)["boxes"])
+    ]
+    send(
+        client,
+        {"set": "photo", "photo": 4, "state": "reviewed"},
+        {"set": "photo", "photo": 5, "state": "skipped"},
+    )
+    assert numbers("show=reviewed") == [4]
+    assert numbers("show=skipped") == [5]
+    assert len(numbers("show=open")) == 10
+    send(client, {"set": "tag", "photo": 1, "class": "other", "tag": 1})
+    assert 1 in numbers("class=other")
+    sure = [
+        max(b["confidence"] for b in photo(client, n)["boxes"])
+        for n in numbers("order=confident&show=open")[:5]
+    ]
+    assert sure == sorted(sure, reverse=True)
+
+
+def test_pictures(opened):
+    session, client = opened
+    whole = client.get(at("photo/0"))
+    assert whole.headers["content-type"] == "image/png"
+    assert whole.content == session.images.paths[0].read_bytes()
+    small = client.get(at("thumb/0"))
+    assert small.headers["content-type"] == "image/jpeg"
+    assert len(list((session.run.folder / "review" / "pictures").rglob("*.jpg"))) == 1
+    assert client.get(at("thumb/0")).content == small.content
+    assert client.get(at("map/0/1")).content.startswith(b"\x89PNG")
+
+
+def test_figures_count_the_random_share_in_turn(opened):
+    """Judged out of turn a photo counts for nothing; once the photos before it are judged, it counts."""
+    session, client = opened
+    things = [n for n in session.drawn.tolist() if session.images.tags[n, 1] == 1]
+
+    def thing():
+        return client.get(at("start")).json()["figures"][2]
+
+    assert thing()["judged"] == 0
+    send(client, judged(photo(client, things[1]), "rejected"))
+    assert thing()["judged"] == 0
+    send(client, judged(photo(client, things[0])))
+    assert (thing()["right"], thing()["judged"]) == (1, 2)
+    moved = far_box(photo(client, things[2])["boxes"][-1]["xyxy"])
+    send(
+        client, judged(photo(client, things[2]), xyxy=moved)
+    )  # accepted, but elsewhere: the found one was wrong
+    assert (thing()["right"], thing()["judged"]) == (1, 3)
+    send(client, {"set": "photo", "photo": things[3], "state": "skipped"})
+    send(client, {"set": "photo", "photo": things[4], "state": "reviewed"})  # without a box: it was wrong
+    assert (thing()["right"], thing()["judged"]) == (1, 4)
+    assert 0 < thing()["low"] < 0.25 < thing()["high"] < 1
+
+
+def test_wilson_is_that_of_scipy():
+    from scipy.stats import binomtest
+
+    for right, n in [(0, 1), (1, 1), (3, 10), (97, 100), (0, 50)]:
+        peer = binomtest(right, n).proportion_ci(method="wilson")
+        assert wilson(right, n) == pytest.approx((peer.low, peer.high), abs=1e-6)
+    assert wilson(0, 0) == (0, 1)
+
+
+def test_after_so_many_more_clicks_the_interval_is_narrow():
+    for right, n in [(0, 0), (6, 10), (19, 20), (150, 200)]:
+        found = estimate([True] * right + [False] * (n - right), [True] * n, 100_000)
+        share = (right + 1.92) / (n + 3.84)
+        low, high = wilson(round(share * (n + found.more)), n + found.more)
+        assert (high - low) / 2 <= 0.051
+    assert estimate([True], [True], 1).more == 0
+
+
+def test_every_fourth_photo_is_random_and_none_comes_twice():
+    order, drawn = np.arange(40), random_order(np.arange(40), "00c0ffee")
+    photos, is_random = mixed(order, drawn)
+    assert sorted(photos.tolist()) == list(range(40))
+    assert is_random[3:24:4].all()
+    assert not is_random[:3].any()
+    assert drawn.tolist() != list(range(40))
+    assert random_order(np.arange(40), "00c0ffee").tolist() == drawn.tolist()
+    lots = [p for p, yes in zip(photos, is_random, strict=True) if yes]
+    assert [drawn.tolist().index(p) for p in lots] == sorted(drawn.tolist().index(p) for p in lots)
+
+
+def test_the_teaching_order_wants_doubt_and_variety():
+    looks = np.array([[1, 0], [1, 0.01], [0, 1], [0.7, 0.7]], np.float32)
+    doubt = np.array([1.0, 0.95, 0.5, 0.05])
+    assert teaching_order(np.arange(4), doubt, looks).tolist() == [0, 2, 3, 1]
+    alone = teaching_order(np.array([5, 5, 8]), np.array([0.1, 0.9, 0.5]), looks[:3])
+    assert sorted(alone.tolist()) == [5, 8]
+
+
+def test_a_list_is_what_a_slow_look_at_every_photo_gives(tmp_path):
+    n, rng = 300, np.random.default_rng(0)
+    ids = tuple(f"folder/{i:05d}" for i in rng.permutation(n))
+    tags = np.full((n, 3), -1, np.int8)
+    images = ImageSet(ids, tuple(tmp_path / name for name in ids), tags, ("a", "b", "c"))
+    image, label = np.sort(rng.integers(0, n, 400)), rng.integers(0, 3, 400)
+    boxes, sure = np.tile(np.float32([1, 2, 3, 4]), (400, 1)), rng.random(400)
+    index = Index(images, FoundBoxes(image, boxes, label, sure, rng.random(400), np.unique(image)))
+    for order in ("teaching", "confident", "name"):
+        for c in (None, 1):
+            listed = index.find(Wanted(order=order, class_=c, low=0.2, high=0.7, search="1"))
+            fits = (sure >= 0.2) & (sure <= 0.7) & ((label == c) if c is not None else True)
+            assert sorted(listed) == [i for i in np.unique(image[fits]) if "1" in ids[i]]
+    assert [ids[i] for i in index.find(Wanted(order="name"))] == sorted(ids)
+
+
+def test_the_photos_may_be_elsewhere(review_run, tmp_path):
+    import shutil
+
+    from tag2box import InputError, read_images
+
+    home = copied(review_run, tmp_path / "a")
+    shutil.copytree(home.parent / "toys", tmp_path / "b")
+    moved = read_images(tmp_path / "b", tmp_path / "b" / "tags.csv")
+    assert Session(home, images=moved).images.paths[0].parent == tmp_path / "b"
+    with pytest.raises(InputError, match="not there"):
+        Session(home, images=moved[:5])
+
+
+def test_boxes_are_kept_in_the_run_folder(review_run, tmp_path):
+    home = copied(review_run, tmp_path)
+    first = Session(home).found
+    (kept,) = [p for p in (home / "review").iterdir() if (p / "record.json").is_file()]
+    (kept / "xyxy.npy").write_bytes(b"damaged")
+    again = Session(home).found
+    assert all(np.array_equal(getattr(first, name), getattr(again, name)) for name in vars(first))
+    assert np.array_equal(np.unique(first.image), np.sort(first.order))
+    assert read_state(home).photos == {}
+    assert RunFolder(home).clean(remove=False)  # it can be made again
