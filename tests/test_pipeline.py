@@ -1,12 +1,7 @@
 """The whole run, on toys: what is stored, reused, recomputed, resumed; and its face as an estimator."""
 
-import random
 import shutil
-import subprocess
-import sys
-import time
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -170,40 +165,6 @@ def test_photos_moved_together_with_the_run_are_found(images, tmp_path):
     assert all(path.is_file() for path in found.paths)
     assert found.ids == images.ids
     assert (found.tags == images.tags).all()
-
-
-KILLED = """
-import sys
-import tag2box as t2b
-from tag2box.pipeline import Config
-from tag2box.run_notes import write_run
-from tag2box.run_folder import RunFolder, detect_run, fit_run
-from tag2box.runtime import run
-from tag2box.runtime.config import read_settings, settings
-from tests._toys import FAST
-
-run.SHARD = 5
-images = t2b.read_images(sys.argv[1], sys.argv[1] + "/tags.csv")
-print("ready", flush=True)
-fit_run(images, read_settings(Config(), None, FAST), sys.argv[2], workers=1)
-detect_run(RunFolder(sys.argv[2]), images, workers=1)
-"""
-
-
-def test_killed_and_run_again_it_ends_with_the_same_bytes(run, images, tmp_path):
-    folder = run.parent / "killed"  # beside the other: the way from it to the photos is the same
-    command = [sys.executable, "-c", KILLED, str(images.paths[0].parent), str(folder)]
-    rng = random.Random(1)
-    for _ in range(3):
-        with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout.readline() == "ready\n"
-            time.sleep(rng.uniform(0.1, 1.2))
-            process.kill()
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-    assert contents(folder) == contents(run)
-    # Every shard that was there at a start was reused: a stage's count of them never falls.
-    counts = [(e["stage"], e["shards_reused"]) for e in events(folder) if "shards_reused" in e]
-    assert all(one[1] <= two[1] for one, two in pairwise(counts) if one[0] == two[0])
 
 
 def test_what_is_not_finished_is_said(images, tmp_path):

@@ -140,12 +140,12 @@ def _corlocs(
 
 
 def _events(path: Path) -> list[dict[str, Any]]:
-    """What the run noted; a line that was cut short when a run was killed is left out."""
+    """What the run noted; a line that was cut short when a run was killed, or damaged, is left out."""
     events = []
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else []:
+    for line in path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []:
         try:
             events.append(dict(json.loads(line)))
-        except ValueError:
+        except (ValueError, TypeError, RecursionError):
             continue
     return events
 

@@ -138,7 +138,10 @@ def _saved(out: Path, name: str, seed: int, column: str, honest: bool) -> Cell |
     path = _path(out, name, seed, column)
     if not path.is_file():
         return None
-    cell = Cell(**json.loads(path.read_text()))
+    try:
+        cell = Cell(**json.loads(path.read_text()))
+    except (ValueError, TypeError, RecursionError):
+        return None  # damaged
     if cell.grid != grid(column) or (honest and cell.inner_accuracy is None):
         return None  # made with other settings
     return cell

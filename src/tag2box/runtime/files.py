@@ -126,8 +126,10 @@ def append_line(path: Path, line: str) -> None:
 
 def _append(path: Path, line: str) -> None:
     with path.open("ab+") as file:
-        if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
-            file.write(b"\n")
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
         file.write(line.encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import Tag2BoxError
-from tag2box.runtime.arrays import checksum, npy_header, npz_bytes, read_array, read_npz
+from tag2box.runtime.arrays import checksum, npy_header, npz_bytes, read_npz
 from tag2box.runtime.files import append_line, to_json, write_whole, writing
 from tag2box.runtime.packing import pack, unpack
 
@@ -66,7 +66,8 @@ class Rows:
     """
 
     def __init__(self, folder: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
-        self.folder, self.file, self.list, self.dtype = folder, folder / "X.npy", folder / "X.blocks", dtype
+        self.folder, self.file, self.list = folder, folder / "X.npy", folder / "X.blocks"
+        self.shape, self.dtype = shape, dtype
         self.header = npy_header(shape, dtype)
         self.row = shape[1] * dtype.itemsize
         self.size = len(self.header) + shape[0] * self.row
@@ -115,9 +116,9 @@ class Rows:
     def _write_list(self) -> None:
         write_whole(self.list, _listed(self.done))
 
-    def array(self) -> NDArray[Any]:
-        """The array, mapped."""
-        return read_array(self.file)
+    def outline(self) -> NDArray[Any]:
+        """An array of the shape and type of this one, without its numbers: no file is open, it can move."""
+        return np.broadcast_to(np.zeros((), self.dtype), self.shape)
 
 
 def _block(name: str, start: int, data: memoryview) -> Block:

@@ -139,7 +139,7 @@ class Run:
                             f"where {(int(offsets[z] - offsets[a]), width)} was expected"
                         )
                     rows.save(a, z, int(offsets[a]), X)
-                self.store.save_rows(stage, self.keys[stage], rows, wrap(rows.array()))
+                self.store.save_rows(stage, self.keys[stage], rows, wrap(rows.outline()))
 
         found: T = self._stored(stage, make)
         return found
