@@ -41,16 +41,54 @@ def iou_matrix(a: Floats, b: Floats) -> Floats:
 
 
 def thin(boxes: ArrayLike, iou_threshold: float) -> NDArray[np.intp]:
-    """Indices of the boxes that stay when, in the given order, near-duplicates of a kept box are dropped.
+    """Drop near-duplicates of boxes that come before them.
 
-    A box goes when its IoU with one that was kept before it is greater than `iou_threshold`. With 1
-    nothing goes; exact duplicates go for any smaller value.
+    Parameters
+    ----------
+    boxes : array-like of shape (n, 4)
+        The boxes as x1, y1, x2, y2, in order of preference.
+    iou_threshold : float
+        A box is dropped if its intersection over union with one kept before it is greater than this. With 1
+        nothing is dropped; any smaller value drops exact duplicates.
+
+    Returns
+    -------
+    ndarray of shape (n_kept,)
+        The indices of the boxes that are kept, in the given order.
+
+    Examples
+    --------
+    >>> from tag2box.boxes import thin
+    >>> thin([[0, 0, 10, 10], [0, 0, 10, 9], [20, 20, 30, 30]], 0.8).tolist()
+    [0, 2]
     """
     return _thin(as_boxes(boxes), _threshold(iou_threshold))
 
 
 def nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float = 0.3) -> NDArray[np.intp]:
-    """Non-maximum suppression: indices of the boxes kept, best score first; ties go to the smaller index."""
+    """Keep the best of overlapping boxes (non-maximum suppression).
+
+    Parameters
+    ----------
+    boxes : array-like of shape (n, 4)
+        The boxes as x1, y1, x2, y2 in pixels, x2 and y2 exclusive.
+    scores : array-like of shape (n,)
+        The score of each box; higher is better.
+    iou_threshold : float, default=0.3
+        A box is dropped if its intersection over union with a better one is greater than this.
+
+    Returns
+    -------
+    ndarray of shape (n_kept,)
+        The indices of the boxes that are kept, best score first; ties go to the smaller index.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> boxes = [[0, 0, 10, 10], [1, 1, 11, 11], [20, 20, 30, 30]]
+    >>> t2b.nms(boxes, [0.8, 0.9, 0.5]).tolist()
+    [1, 2]
+    """
     boxes = as_boxes(boxes)
     score = np.asarray(scores, dtype=np.float64)
     if score.shape != (len(boxes),):

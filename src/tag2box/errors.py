@@ -9,7 +9,21 @@ UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\u
 
 
 class Tag2BoxError(Exception):
-    """Base of every error that tag2box raises on purpose; its message is one line, whatever is in it."""
+    r"""Base class of every error that tag2box raises on purpose.
+
+    Parameters
+    ----------
+    message : object, default=""
+        What is wrong, what was expected and what to do. It is printed on one line, whatever is in it.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> issubclass(t2b.InputError, t2b.Tag2BoxError)
+    True
+    >>> str(t2b.Tag2BoxError("a name with a\nline break"))
+    'a name with a line break'
+    """
 
     def __init__(self, message: object = "") -> None:
         line = " ".join(str(message).splitlines())
@@ -17,4 +31,21 @@ class Tag2BoxError(Exception):
 
 
 class InputError(Tag2BoxError, ValueError):
-    """The caller's data or settings are at fault. A `ValueError`, as scikit-learn's users expect."""
+    """The data or the settings that were given are at fault.
+
+    It is a `ValueError`, as users of scikit-learn expect.
+
+    Parameters
+    ----------
+    message : object, default=""
+        What is wrong, what was expected and what to do.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> try:
+    ...     t2b.nms([[0, 0, 10, 10]], [0.5], iou_threshold=30)
+    ... except t2b.InputError as error:
+    ...     print(error)
+    iou_threshold must lie between 0 and 1, but it is 30
+    """

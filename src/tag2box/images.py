@@ -15,9 +15,31 @@ __all__ = ["ImageSet", "Numbers", "Truth"]
 
 @dataclass(frozen=True)
 class Truth:
-    """True boxes, for evaluation only: no training code reads them.
+    """True boxes of a set of images, for evaluation only: no training code reads them.
 
-    image: (n,) index of the box's image; xyxy: (n, 4); label: (n,) index of its class; difficult: (n,) bool.
+    Parameters
+    ----------
+    image : ndarray of shape (n,)
+        The index of each box's image.
+    xyxy : ndarray of shape (n, 4)
+        The boxes in pixels, x2 and y2 exclusive.
+    label : ndarray of shape (n,)
+        The index of each box's class.
+    difficult : ndarray of bool of shape (n,)
+        Whether the object is marked difficult, as in VOC; such objects neither count as found nor as missed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> truth = t2b.Truth(
+    ...     image=np.array([0]),
+    ...     xyxy=np.array([[10, 10, 60, 40]], np.float32),
+    ...     label=np.array([0]),
+    ...     difficult=np.array([False]),
+    ... )
+    >>> truth.xyxy.shape
+    (1, 4)
     """
 
     image: NDArray[np.intp]
@@ -36,10 +58,45 @@ class Numbers:
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images and their tags: +1 the class is in the image, -1 it is not, 0 unknown.
+    """Images and their tags.
 
-    ids: one unique name per image; paths: its file; tags: (n_images, n_classes) int8; classes: their names.
-    skipped: one line for each file that reading left out, and why.
+    A tag is +1 if the class is in the image, -1 if it is not, and 0 if nobody knows. `read_images` makes an
+    image set from folders and files.
+
+    Parameters
+    ----------
+    ids : tuple of str
+        The name of each image; no two are equal.
+    paths : tuple of Path
+        The file of each image.
+    tags : ndarray of int8 of shape (n_images, n_classes)
+        The tags: +1, -1 or 0.
+    classes : tuple of str
+        The names of the classes.
+    truth : Truth, default=None
+        True boxes, for evaluation only.
+    numbers : Numbers, default=None
+        The numbers that a COCO data set gives its images and classes.
+    skipped : tuple of str, default=()
+        One line for each file that was left out in reading, with the reason.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> images = t2b.ImageSet(
+    ...     ids=("a", "b"),
+    ...     paths=(Path("a.jpg"), Path("b.jpg")),
+    ...     tags=np.array([[1, -1], [1, 1]], np.int8),
+    ...     classes=("cat", "dog"),
+    ... )
+    >>> len(images)
+    2
+    >>> images.positives("dog").tolist()
+    [1]
+    >>> images.only(["dog"]).tags.tolist()
+    [[-1], [1]]
     """
 
     ids: tuple[str, ...]
@@ -69,15 +126,48 @@ class ImageSet:
         return self.take(np.arange(len(self))[part])
 
     def positives(self, name: str) -> NDArray[np.intp]:
-        """Indices of the images tagged +1 for class `name`."""
+        """Find the images that have a class.
+
+        Parameters
+        ----------
+        name : str
+            The name of the class.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The indices of the images tagged +1.
+        """
         return np.flatnonzero(self.tags[:, self._column(name)] == 1)
 
     def negatives(self, name: str) -> NDArray[np.intp]:
-        """Indices of the images tagged -1 for class `name`."""
+        """Find the images that do not have a class.
+
+        Parameters
+        ----------
+        name : str
+            The name of the class.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The indices of the images tagged -1.
+        """
         return np.flatnonzero(self.tags[:, self._column(name)] == -1)
 
     def take(self, rows: ArrayLike) -> "ImageSet":
-        """The images of `rows` (indices, or a mask), in that order, with all that is known of them."""
+        """Take some of the images.
+
+        Parameters
+        ----------
+        rows : array-like
+            Indices of images, or a mask over them.
+
+        Returns
+        -------
+        ImageSet
+            These images in this order, with their tags and true boxes.
+        """
         chosen = np.asarray(rows)
         index = np.arange(len(self))[chosen if chosen.size else chosen.astype(np.intp)]
         truth, numbers = self.truth, self.numbers
@@ -91,7 +181,18 @@ class ImageSet:
         )
 
     def only(self, classes: Sequence[str]) -> "ImageSet":
-        """The same images with these classes alone, in this order."""
+        """Keep only some of the classes.
+
+        Parameters
+        ----------
+        classes : sequence of str
+            The names of the classes to keep.
+
+        Returns
+        -------
+        ImageSet
+            The same images with these classes, in this order.
+        """
         index = np.array([self._column(name) for name in classes], dtype=np.intp)
         truth, numbers = self.truth, self.numbers
         return replace(

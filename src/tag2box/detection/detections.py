@@ -26,12 +26,40 @@ COLUMNS = ("image", "xyxy", "score", "label")
 @stored
 @dataclass(frozen=True, eq=False)
 class Detections:
-    """Boxes found in a set of images, as parallel arrays; checked when made, sliced together.
+    """Boxes found in a set of images, as parallel arrays.
 
-    image: (n,) index of the box's image; xyxy: (n, 4) float32 pixels, x2 and y2 exclusive; score: (n,)
-    float64, higher is surer; label: (n,) index of its class. `ids` and `classes` are the names that these
-    indices refer to: with them, evaluation matches by name; without them, by position. `detections[mask]`
-    takes any index that a numpy array of n rows takes.
+    The arrays are checked when the record is made, and sliced together: `detections[mask]` takes any index
+    that an array of n rows takes.
+
+    Parameters
+    ----------
+    image : ndarray of int of shape (n,)
+        The index of each box's image.
+    xyxy : ndarray of shape (n, 4)
+        The boxes as float32 in pixels, x2 and y2 exclusive, so that width = x2 - x1.
+    score : ndarray of shape (n,)
+        The score of each box; higher is surer, in any range.
+    label : ndarray of int of shape (n,)
+        The index of each box's class.
+    ids : tuple of str, default=None
+        The names of the images. With names, evaluation matches images by name; without, by position.
+    classes : tuple of str, default=None
+        The names of the classes, likewise.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> found = t2b.Detections(
+    ...     image=[0, 0, 1],
+    ...     xyxy=[[0, 0, 9, 9], [2, 2, 5, 5], [1, 1, 8, 4]],
+    ...     score=[0.9, 0.2, 0.6],
+    ...     label=[0, 1, 0],
+    ...     classes=("cat", "dog"),
+    ... )
+    >>> len(found[found.score > 0.5])
+    2
+    >>> [found.classes[label] for label in found.label]
+    ['cat', 'dog', 'cat']
     """
 
     image: NDArray[np.intp]
@@ -69,9 +97,19 @@ class Detections:
 
     @staticmethod
     def concatenate(parts: Iterable["Detections"], ids: Sequence[str] | None = None) -> "Detections":
-        """One record of all `parts`, in their order; they must refer to the same images and classes.
+        """Join detections of the same images and classes.
 
-        `ids` names the images of parts that were made one image at a time, as by `detect_windows`.
+        Parameters
+        ----------
+        parts : iterable of Detections
+            The records to join; they must have the same `ids` and `classes`.
+        ids : sequence of str, default=None
+            The names of the images, for parts that were made one image at a time, as by `detect_windows`.
+
+        Returns
+        -------
+        Detections
+            One record of all parts, in their order.
         """
         parts = list(parts)
         if not parts:
@@ -87,9 +125,15 @@ class Detections:
         return Detections(image, xyxy, score, label, names[0] if ids is None else tuple(ids), names[1])
 
     def to_supervision(self) -> Any:
-        """The same as `supervision.Detections`, with the image index (and id) of each box in its `data`.
+        """Convert to `supervision.Detections`.
 
         Supervision draws one image at a time: slice first, `detections[detections.image == 3]`.
+
+        Returns
+        -------
+        supervision.Detections
+            The boxes with `confidence` and `class_id`; its `data` holds the image index, the image id and
+            the class name of each box.
         """
         try:
             import supervision
@@ -105,7 +149,14 @@ class Detections:
         )
 
     def save(self, path: str | Path) -> None:
-        """Write to `path`: arrays (.npz) or text (.json), both exact and safe to open from a stranger."""
+        """Write the detections to a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file: `.npz` (arrays) or `.json` (text). Both are exact, and neither can execute code when
+            loaded.
+        """
         path = _known_suffix(path)
         header = {"format": FORMAT, "ids": self.ids, "classes": self.classes}
         columns = {name: getattr(self, name) for name in COLUMNS}
@@ -119,7 +170,18 @@ class Detections:
 
     @classmethod
     def load(cls, path: str | Path) -> "Detections":
-        """Read what `save` wrote. Nothing in the file is executed: arrays and JSON only, no pickle."""
+        """Read detections that `save` wrote.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, `.npz` or `.json`.
+
+        Returns
+        -------
+        Detections
+            The detections.
+        """
         path = _known_suffix(path)
         if not path.is_file():
             raise InputError(f"{path} is not a file: expected detections that were saved as .npz or .json")
@@ -141,12 +203,39 @@ def detect_windows(
     min_score: float = -np.inf,
     classes: Sequence[str] | None = None,
 ) -> Detections:
-    """Detections in one image from the scores of its windows, (n_windows, n_classes), and the windows' boxes.
+    """Turn the scores of one image's windows into detections.
 
-    Class by class, the windows with a score of at least `min_score` go through non-maximum suppression: one
-    that overlaps a better one by more than `iou_threshold` is dropped. The result is ordered by class,
-    best first; ties go to the earlier window. `image` and `classes` are handed on to the `Detections`;
-    many images become one record with `Detections.concatenate(parts, ids=images.ids)`.
+    Non-maximum suppression, class by class.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n_windows, n_classes)
+        The score of each window for each class.
+    windows : array-like of shape (n_windows, 4)
+        The windows as x1, y1, x2, y2.
+    image : int, default=0
+        The index of the image, for the result.
+    iou_threshold : float, default=0.3
+        A window is dropped if its intersection over union with a better one of its class is greater than
+        this.
+    min_score : float, default=-inf
+        The lowest score of a detection.
+    classes : sequence of str, default=None
+        The names of the classes, for the result.
+
+    Returns
+    -------
+    Detections
+        The detections by class, best first; ties go to the earlier window. Join those of many images with
+        `Detections.concatenate(parts, ids=images.ids)`.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> windows = [[0, 0, 10, 10], [1, 0, 10, 10], [20, 20, 30, 30]]
+    >>> found = t2b.detect_windows([[0.2], [0.9], [0.5]], windows, min_score=0.1)
+    >>> found.score.tolist()
+    [0.9, 0.5]
     """
     boxes, score = as_boxes(windows), np.asarray(scores, dtype=np.float64)
     if score.ndim != 2 or len(score) != len(boxes):

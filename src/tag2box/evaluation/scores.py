@@ -34,14 +34,42 @@ class Curve(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """Average precision per class, and what lies behind it.
+    """Average precision per class, with the curves and errors behind it.
 
-    ap: (n_classes,). n_truth: (n_classes,) objects to be found, the difficult ones left out. A class without
-    any has an AP of 0, and `mean` leaves it out; a class with objects and no detections has an AP of 0 that
-    counts. n_detections: (n_classes,) all of them. curves: one per class. false_positives: for each kind
-    ("duplicate", "localization", "similar", "background") its number per class, (n_classes,). Curves and
-    kinds are those of the devkit's matching at an overlap of 0.5, whatever the metric. coco: pycocotools'
-    own summary, for metric "coco" only.
+    Parameters
+    ----------
+    metric : str
+        The metric: "voc07", "voc10" or "coco".
+    classes : tuple of str
+        The names of the classes.
+    ap : ndarray of shape (n_classes,)
+        The average precision of each class.
+    n_truth : ndarray of shape (n_classes,)
+        The number of objects to find, without the difficult ones. A class without any has an AP of 0 and
+        does not count in `mean`; a class with objects and no detections has an AP of 0 that counts.
+    n_detections : ndarray of shape (n_classes,)
+        The number of detections.
+    curves : tuple of Curve
+        The precision and recall of each class at an overlap of 0.5, whatever the metric.
+    false_positives : dict of str to ndarray of shape (n_classes,)
+        The number of false positives of each kind: "duplicate", "localization", "similar" and "background".
+    coco : dict, default=None
+        The summary of pycocotools, for the metric "coco".
+
+    See Also
+    --------
+    evaluate : Makes it.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> found = t2b.Detections([0], [[0, 0, 10, 10]], [0.9], [0])
+    >>> truth = t2b.Truth(found.image, found.xyxy, found.label, found.score < 0)
+    >>> scores = t2b.evaluate(found, truth)
+    >>> scores.mean
+    1.0
+    >>> scores.to_dict()["classes"]["0"]["n_truth"]
+    1
     """
 
     metric: str
@@ -55,14 +83,20 @@ class Scores:
 
     @property
     def mean(self) -> float:
-        """Mean AP over the classes that have objects to be found; 0 where none has."""
+        """The mean AP of the classes that have objects to find; 0 if there is none."""
         return _mean(self.ap, self.n_truth)
 
     def __getitem__(self, name: str) -> float:
         return float(self.ap[_column(self.classes, name)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the curves, as plain numbers for JSON."""
+        """Convert to plain numbers, for JSON.
+
+        Returns
+        -------
+        dict
+            Everything except the curves.
+        """
         out: dict[str, Any] = {"metric": self.metric, "mean": self.mean, "classes": {}}
         for c, name in enumerate(self.classes):
             out["classes"][name] = {
@@ -79,9 +113,28 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class CorLoc:
-    """Correct localization per class: the share of its positive images whose best box is right.
+    """Correct localization per class: the share of positive images whose best box is right.
 
-    share, n_images: (n_classes,). A class without positive images has a share of 0, and `mean` leaves it out.
+    Parameters
+    ----------
+    classes : tuple of str
+        The names of the classes.
+    share : ndarray of shape (n_classes,)
+        The share of each class; 0 for a class without positive images, which does not count in `mean`.
+    n_images : ndarray of shape (n_classes,)
+        The number of positive images of each class.
+
+    See Also
+    --------
+    corloc : Makes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> result = t2b.CorLoc(("cat", "dog"), np.array([0.5, 0.9]), np.array([10, 20]))
+    >>> result["dog"], result.mean
+    (0.9, 0.7)
     """
 
     classes: tuple[str, ...]
@@ -90,14 +143,20 @@ class CorLoc:
 
     @property
     def mean(self) -> float:
-        """Mean share over the classes that have positive images; 0 where none has."""
+        """The mean share of the classes that have positive images; 0 if there is none."""
         return _mean(self.share, self.n_images)
 
     def __getitem__(self, name: str) -> float:
         return float(self.share[_column(self.classes, name)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as plain numbers for JSON."""
+        """Convert to plain numbers, for JSON.
+
+        Returns
+        -------
+        dict
+            The share and the number of images of each class, and the mean.
+        """
         rows = zip(self.classes, self.share.tolist(), self.n_images.tolist(), strict=True)
         return {
             "metric": "corloc",
@@ -110,18 +169,46 @@ class CorLoc:
 
 
 def evaluate(detections: Detections, truth: Truth | ImageSet, metric: str = "voc07") -> Scores:
-    """Average precision of `detections` against the true boxes of `truth`, class by class.
+    """Compute the average precision of detections, class by class.
 
-    metric: "voc07", the mean of the best precision at recall >= 0, 0.1, ... 1; "voc10", the area under the
-    precision envelope, as VOC has it since 2010; "coco", the mean over overlaps 0.5, 0.55, ... 0.95 as
-    pycocotools computes it, with difficult objects as crowds (`iscrowd`), which COCO ignores.
+    Parameters
+    ----------
+    detections : Detections
+        The boxes found.
+    truth : ImageSet or Truth
+        The true boxes. With an `ImageSet`, images and classes are matched by name if the detections have
+        `ids` and `classes`; with a bare `Truth`, by position. A detection in an image, or of a class, that
+        the image set does not hold is an error.
+    metric : {"voc07", "voc10", "coco"}, default="voc07"
+        "voc07" is the mean of the best precision at recall >= 0, 0.1, ..., 1; "voc10" the area under the
+        precision envelope, as in VOC since 2010; "coco" the mean over overlaps of 0.5, 0.55, ..., 0.95,
+        computed by pycocotools, with difficult objects as crowds.
 
-    truth: an `ImageSet` with true boxes, and then images and classes are matched by name wherever the
-    detections carry `ids` and `classes`; or a bare `Truth`, and then by position. A detection in an image, or
-    of a class, that the image set does not hold is refused.
+    Returns
+    -------
+    Scores
+        The average precision per class, its mean, the curves and the kinds of false positives.
 
+    Notes
+    -----
     Detections of equal score count in the order given, and a detection that overlaps two objects equally
-    belongs to the first (COCO has its own rules). Memory: a few numbers per detection; for "coco" about 1 kB.
+    belongs to the first (COCO has its own rules).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> found = t2b.Detections([0, 0], [[0, 0, 10, 10], [50, 50, 60, 60]], [0.9, 0.4], [0, 0])
+    >>> truth = t2b.Truth(
+    ...     np.array([0]), np.array([[0, 0, 10, 9]], np.float32), np.array([0]), np.array([False])
+    ... )
+    >>> scores = t2b.evaluate(found, truth)
+    >>> print(scores)
+    voc07 AP
+    0     1.000
+    mean  1.000
+    >>> int(scores.false_positives["background"][0])
+    1
     """
     if metric not in METRICS:
         raise InputError(f"no metric {metric!r}: there are {', '.join(METRICS)}")
@@ -151,11 +238,32 @@ def evaluate(detections: Detections, truth: Truth | ImageSet, metric: str = "voc
 
 
 def corloc(detections: Detections, truth: Truth | ImageSet) -> CorLoc:
-    """Share of each class's positive images whose best-scored box overlaps an object of it by 0.5 or more.
+    """Compute the share of positive images whose best box is right.
 
-    Positive are the images tagged +1 that have a true box of the class; with a bare `Truth`, those with an
-    object that is not difficult (which is what VOC tags +1). Any object of the class may be hit, a difficult
-    one too. Of equal scores the first counts; an image without a detection is a miss.
+    A box is right if it overlaps any object of its class, even a difficult one, by 0.5 or more.
+
+    Parameters
+    ----------
+    detections : Detections
+        The boxes found. The best one of each image and class counts; of equal scores, the first.
+    truth : ImageSet or Truth
+        The true boxes. Positive images are those tagged +1 that have a true box of the class; with a bare
+        `Truth`, those with an object that is not difficult. An image without a detection is a miss.
+
+    Returns
+    -------
+    CorLoc
+        The share per class and its mean.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> found = t2b.Detections([0, 1], [[0, 0, 10, 10], [0, 0, 4, 4]], [0.9, 0.8], [0, 0])
+    >>> boxes = np.array([[0, 0, 10, 9], [0, 0, 10, 10]], np.float32)
+    >>> truth = t2b.Truth(np.array([0, 1]), boxes, np.array([0, 0]), np.array([False, False]))
+    >>> t2b.corloc(found, truth).mean
+    0.5
     """
     found, objects, classes = align(detections, truth)
     if isinstance(truth, ImageSet):

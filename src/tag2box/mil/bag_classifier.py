@@ -40,9 +40,21 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
     n_jobs: int | None
 
     def fit(self, bags: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Learn from `bags` and one label per bag; `sample_weight` is one weight per bag.
+        """Learn from bags and one label per bag.
 
-        Two classes: `classes_[1]` is the positive one. More: one against the rest for each.
+        Parameters
+        ----------
+        bags : Bags or list of matrices
+            The bags.
+        y : array-like of shape (n_bags,)
+            The label of each bag.
+        sample_weight : array-like of shape (n_bags,), default=None
+            The weight of each bag; a weight of 2 is the bag twice.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator.
         """
         bags = _finite(as_bags(bags))
         labels = _labels(y, len(bags))
@@ -71,23 +83,67 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def instance_scores(self, bags: Any) -> Floats:
-        """wᵀx + b of every instance: (n_instances,), or (n_instances, n_classes) for more than two."""
+        """Score every instance.
+
+        Parameters
+        ----------
+        bags : Bags or list of matrices
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,) or (n_instances, n_classes)
+            The linear score of each instance.
+        """
         bags = self._known(bags)
         scores = np.asarray(bags.X @ self.coef_.T + self.intercept_, dtype=np.float64)
         return scores[:, 0] if len(self.coef_) == 1 else scores
 
     def decision_function(self, bags: Any) -> Floats:
-        """The score of each bag: (n_bags,), or (n_bags, n_classes) for more than two classes."""
+        """Score every bag.
+
+        Parameters
+        ----------
+        bags : Bags or list of matrices
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_classes)
+            The score of each bag.
+        """
         bags = self._known(bags)
         return np.asarray(self._per_class(bags, lambda scores: self._bag_scores(scores, bags.offsets)))
 
     def witness(self, bags: Any) -> NDArray[np.intp]:
-        """The best instance of each bag, as a row of `bags.X`: (n_bags,) or (n_bags, n_classes)."""
+        """Find the best instance of every bag.
+
+        Parameters
+        ----------
+        bags : Bags or list of matrices
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_classes)
+            The rows of `bags.X` with the highest scores.
+        """
         bags = self._known(bags)
         return np.asarray(self._per_class(bags, lambda scores: segment_max(scores, bags.offsets)[1]))
 
     def predict(self, bags: Any) -> NDArray[Any]:
-        """The label of each bag, (n_bags,)."""
+        """Predict the label of every bag.
+
+        Parameters
+        ----------
+        bags : Bags or list of matrices
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,)
+            The labels.
+        """
         scores = self.decision_function(bags)
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[chosen])

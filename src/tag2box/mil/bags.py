@@ -20,12 +20,37 @@ __all__ = ["Bags", "PerInstance", "as_bags"]
 
 
 class Bags:
-    """`n` bags of instances: bag i is the rows `X[offsets[i]:offsets[i + 1]]`.
+    """Bags of instances: one matrix, and where each bag begins in it.
 
-    X: (n_instances, d), an array or any scipy sparse matrix (kept as CSR); float32 stays float32, anything
-    else becomes float64. offsets: (n_bags + 1,), from 0 to n_instances, strictly rising: no bag is empty.
+    Bag i is `X[offsets[i]:offsets[i + 1]]`. A bag is a sample to scikit-learn: `cross_val_score`,
+    `GridSearchCV` and the splitters take bags as they take arrays. `bags[3]` is the matrix of one bag;
+    `bags[2:5]`, `bags[[4, 1]]` and `bags[mask]` are bags again.
 
-    `bags[3]` is the matrix of one bag; `bags[2:5]`, `bags[[4, 1]]` and `bags[mask]` are bags again.
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_instances, n_features)
+        The instances of all bags. Sparse matrices are kept as CSR. float32 stays float32, everything else
+        becomes float64.
+    offsets : array-like of shape (n_bags + 1,)
+        Where each bag begins: from 0 to n_instances, strictly rising, so that no bag is empty.
+
+    Attributes
+    ----------
+    X : ndarray or CSR matrix of shape (n_instances, n_features)
+        The instances.
+    offsets : ndarray of shape (n_bags + 1,)
+        Where each bag begins.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> bags = t2b.Bags([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], offsets=[0, 2, 3])
+    >>> bags
+    Bags(2 bags, 3 instances, 2 features, dense)
+    >>> bags[1].tolist()
+    [[4.0, 5.0]]
+    >>> bags.sizes.tolist()
+    [2, 1]
     """
 
     def __init__(self, X: Any, offsets: ArrayLike) -> None:
@@ -34,7 +59,18 @@ class Bags:
 
     @classmethod
     def from_list(cls, matrices: Iterable[Any]) -> "Bags":
-        """One matrix (n_i, d) per bag, all dense or all sparse."""
+        """Make bags from one matrix per bag.
+
+        Parameters
+        ----------
+        matrices : iterable of array-like or sparse matrix, each of shape (n_i, n_features)
+            The instances of each bag, all dense or all sparse.
+
+        Returns
+        -------
+        Bags
+            One bag per matrix.
+        """
         parts: list[Any] = [m if is_sparse(m) else np.atleast_2d(np.asarray(m)) for m in matrices]
         if not parts:
             raise InputError("no bags: give a list of matrices, one per bag")
@@ -51,7 +87,20 @@ class Bags:
 
     @classmethod
     def from_instances(cls, X: Any, bag_ids: ArrayLike) -> "Bags":
-        """Group the rows of `X` by `bag_ids` (n_instances,); bags come in order of first appearance."""
+        """Make bags from instances that name their bag.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_instances, n_features)
+            The instances, in any order.
+        bag_ids : array-like of shape (n_instances,)
+            The bag of each instance.
+
+        Returns
+        -------
+        Bags
+            The bags in order of their first appearance.
+        """
         X = _matrix(X)
         ids = np.asarray(bag_ids)
         if ids.shape != (X.shape[0],):
@@ -63,17 +112,17 @@ class Bags:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_bags, n_features): a bag is a sample."""
+        """The number of bags and of features: a bag is a sample."""
         return len(self), self.X.shape[1]
 
     @property
     def n_instances(self) -> int:
-        """Instances in all bags."""
+        """The number of instances in all bags."""
         return int(self.X.shape[0])
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """Instances in each bag, (n_bags,)."""
+        """The number of instances in each bag, an array of shape (n_bags,)."""
         return np.diff(self.offsets)
 
     def __len__(self) -> int:
@@ -120,23 +169,67 @@ def as_bags(bags: Any) -> Bags:
 
 
 class PerInstance(TransformerMixin, BaseEstimator):
-    """Let any scikit-learn transformer work on the instances of bags, in a `Pipeline` for example.
-
-    >>> make_pipeline(PerInstance(StandardScaler()), SmoothLatentSVC())
+    """Apply a scikit-learn transformer to the instances of bags.
 
     The transformer is fitted without labels: bags have them, instances do not.
+
+    Parameters
+    ----------
+    transformer : transformer
+        A scikit-learn transformer of matrices, such as `StandardScaler`.
+
+    Attributes
+    ----------
+    transformer_ : transformer
+        The fitted transformer.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> import tag2box as t2b
+    >>> bags = t2b.Bags([[0.0], [2.0], [4.0]], offsets=[0, 2, 3])
+    >>> t2b.PerInstance(StandardScaler(with_std=False)).fit_transform(bags)[1].tolist()
+    [[2.0]]
+    >>> model = make_pipeline(t2b.PerInstance(StandardScaler()), t2b.SmoothLatentSVC())
+    >>> model.fit(bags, [-1, 1]).predict(bags).tolist()
+    [-1, 1]
     """
 
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
 
     def fit(self, bags: Any, y: Any = None) -> "PerInstance":  # noqa: ARG002
-        """Fit a clone of the transformer on all instances."""
+        """Fit the transformer on all instances.
+
+        Parameters
+        ----------
+        bags : Bags or list of matrices
+            The bags.
+        y : None
+            Ignored, present for scikit-learn's sake.
+
+        Returns
+        -------
+        PerInstance
+            The fitted transformer.
+        """
         self.transformer_ = clone(self.transformer).fit(as_bags(bags).X)
         return self
 
     def transform(self, bags: Any) -> Bags:
-        """The same bags, their instances transformed."""
+        """Transform the instances of bags.
+
+        Parameters
+        ----------
+        bags : Bags or list of matrices
+            The bags.
+
+        Returns
+        -------
+        Bags
+            The same bags with their instances transformed.
+        """
         check_is_fitted(self)
         bags = as_bags(bags)
         return Bags(self.transformer_.transform(bags.X), bags.offsets)

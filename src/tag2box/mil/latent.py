@@ -34,17 +34,76 @@ Ints = NDArray[np.int64]
 
 
 class LatentSVC(BagClassifier):
-    """Latent SVM by the concave-convex procedure: its objective never rises.
+    """Latent SVM for bags, by the concave-convex procedure.
 
-    Parameters: `C` weighs the loss against ½‖w‖²; `loss` is hinge (the latent SVM), squared_hinge or
-    logistic; `fit_intercept` adds a constant feature of `intercept_scaling`, regularized like the
-    others; `class_weight` is a dict, "balanced" or None; `init` is "andrews", "zeros", coef or (coef,
-    intercept); `warm_start` starts at the last fit; `max_iter` bounds the rounds; `tol` is the relative gap
-    of the convex half and the least relative fall of the objective in a round.
+    The score of a bag is the maximum over its instances. Each round fixes the best instance of every
+    positive bag and solves the convex problem that is left, so that the objective
 
-    Learned: `classes_`, `coef_` (1 or n_classes, d), `intercept_`, `objective_`, `objective_trace_` (its
-    value at the start and after every round), `n_iter_`. Memory beside the bags: the square of the number
-    of instances that have a loss, at most a few per bag.
+        ½‖w‖² + C Σ_i c_i ℓ(y_i max_z wᵀφ(x_i, z))
+
+    never rises. More than two classes are learned one against the rest. Nothing is random.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        The weight of the loss against the regularization ½‖w‖².
+    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+        The loss of a bag. "hinge" is the latent SVM.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept.
+    intercept_scaling : float, default=1.0
+        The value of the constant feature that stands for the intercept. Its weight is regularized like the
+        others, as in `sklearn.svm.LinearSVC`.
+    class_weight : dict or "balanced", default=None
+        The weight of each class, as in scikit-learn.
+    init : {"andrews", "zeros"}, ndarray or tuple, default="andrews"
+        The weights to start from: those of Andrews et al. (2003), zeros, `coef` or `(coef, intercept)`.
+    warm_start : bool, default=False
+        Whether to start from the solution of the last fit.
+    max_iter : int, default=100
+        The greatest number of rounds.
+    tol : float, default=1e-4
+        The relative duality gap of the convex problem, and the relative fall of the objective in a round
+        below which the fit stops.
+    n_jobs : int, default=None
+        The number of threads for more than two classes. None means 1, -1 means one per core.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels; of two classes, the second is the positive one.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        The weights.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercept of each row of `coef_`.
+    objective_ : float or ndarray of shape (n_classes,)
+        The value of the objective at the solution.
+    objective_trace_ : list of float, or list of such lists
+        The objective at the start and after every round.
+    n_iter_ : int or ndarray of shape (n_classes,)
+        The number of rounds.
+    n_features_in_ : int
+        The number of features.
+
+    See Also
+    --------
+    SmoothLatentSVC : Smooths the maximum, which is mostly faster and more accurate.
+
+    Notes
+    -----
+    Memory beside the bags: the square of the number of instances that have a loss, at most a few per bag.
+
+    Examples
+    --------
+    A bag is positive if one of its instances is above 1.
+
+    >>> import tag2box as t2b
+    >>> bags = t2b.Bags.from_list([[[0.1], [2.0]], [[3.0]], [[0.5], [0.2]], [[0.9]]])
+    >>> model = t2b.LatentSVC(C=100).fit(bags, [1, 1, -1, -1])
+    >>> model.predict(t2b.Bags.from_list([[[0.0], [2.5]], [[0.3]]])).tolist()
+    [1, -1]
+    >>> model.witness(bags).tolist()
+    [1, 2, 3, 5]
     """
 
     losses = tuple(CODES)
@@ -99,19 +158,85 @@ class LatentSVC(BagClassifier):
 
 
 class SmoothLatentSVC(BagClassifier):
-    """Latent SVM with the maximum smoothed, by L-BFGS.
+    """Latent SVM for bags with a smoothed maximum, by L-BFGS.
 
-    Parameters: as in `LatentSVC`, and `mu`, the amount of smoothing in units of the score; `omega`, l2
-    (sparse weights over a bag's instances) or entropy; `loss`, a smooth one: squared_hinge, logistic or
-    smooth_hinge; `top`, with l2, to project only so many of a bag's scores, more where the certificate asks
-    for it, so that the answer is the same; `max_iter` bounds the iterations, `tol` the gradient relative to
-    that at zero.
+    The score of a bag is the smoothed maximum f_μ over its instances (see `smoothed_max`), in training and
+    in prediction: at most `mu` / 2 below the best instance. The objective
 
-    A bag's score is, as in training, the smoothed maximum of its instances' scores: no more than mu/2 below
-    the best one. With a large mu, where whole bags vote, deciding by the plain maximum would lean to the
-    positive side. `decision="max"` asks for that all the same, as in the paper's decision rule.
+        ½‖w‖² + C Σ_i c_i ℓ(y_i f_μ(wᵀφ(x_i, z) for all z))
 
-    Learned: as in `LatentSVC`; `objective_trace_` has the value at the start and at the end.
+    is differentiable. More than two classes are learned one against the rest. Nothing is random.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        The weight of the loss against the regularization ½‖w‖².
+    mu : float, default=0.01
+        The amount of smoothing, in units of the score.
+    omega : {"l2", "entropy"}, default="l2"
+        The smoothing: "l2" spreads the weight of a bag over few of its instances, "entropy" over all.
+    loss : {"squared_hinge", "logistic", "smooth_hinge"}, default="squared_hinge"
+        The loss of a bag.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept.
+    intercept_scaling : float, default=1.0
+        The value of the constant feature that stands for the intercept. Its weight is regularized like the
+        others, as in `sklearn.svm.LinearSVC`.
+    top : int, default=None
+        With "l2", the number of scores of a bag that are projected at first; more are taken where needed, so
+        that the result is the same. None projects all.
+    decision : {"smooth", "max"}, default="smooth"
+        The score of a bag in prediction. "max" is the paper's; with a large `mu`, where whole bags vote, it
+        leans to the positive side.
+    class_weight : dict or "balanced", default=None
+        The weight of each class, as in scikit-learn.
+    init : {"andrews", "zeros"}, ndarray or tuple, default="andrews"
+        The weights to start from: those of Andrews et al. (2003), zeros, `coef` or `(coef, intercept)`.
+    warm_start : bool, default=False
+        Whether to start from the solution of the last fit.
+    max_iter : int, default=1000
+        The greatest number of iterations.
+    tol : float, default=1e-4
+        The gradient at which to stop, relative to that at zero.
+    n_jobs : int, default=None
+        The number of threads for more than two classes. None means 1, -1 means one per core.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels; of two classes, the second is the positive one.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        The weights.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The intercept of each row of `coef_`.
+    objective_ : float or ndarray of shape (n_classes,)
+        The value of the objective at the solution.
+    objective_trace_ : list of float, or list of such lists
+        The objective at the start and at the end.
+    n_iter_ : int or ndarray of shape (n_classes,)
+        The number of iterations.
+    n_features_in_ : int
+        The number of features.
+
+    See Also
+    --------
+    LatentSVC : Without smoothing.
+    smoothed_max : The smoothed maximum.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.array([1, -1] * 10)
+    >>> shift = [2 * (np.arange(5) < label)[:, None] for label in y]  # one instance of the positive bags
+    >>> bags = t2b.Bags.from_list([rng.normal(size=(5, 3)) + each for each in shift])
+    >>> model = t2b.SmoothLatentSVC(C=10, mu=0.5).fit(bags, y)
+    >>> model.instance_scores(bags).shape
+    (100,)
+    >>> bool(cross_val_score(model, bags, y, cv=5).mean() > 0.8)
+    True
     """
 
     losses = ("squared_hinge", "logistic", "smooth_hinge")

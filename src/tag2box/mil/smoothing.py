@@ -27,15 +27,57 @@ OMEGAS = ("l2", "entropy")
 
 
 def simplex_projection(v: ArrayLike) -> Floats:
-    """The point of the probability simplex nearest to `v` (n,): exact, in O(n) expected time."""
+    """Project a vector onto the probability simplex.
+
+    Parameters
+    ----------
+    v : array-like of shape (n,)
+        The vector.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The nearest point with nonnegative entries that sum to 1. Exact, in O(n) expected time.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> t2b.simplex_projection([0.5, 2.0, 1.5]).tolist()
+    [0.0, 0.75, 0.25]
+    """
     v = _scores(v)
     return _project(v)
 
 
 def smoothed_max(scores: ArrayLike, mu: float, omega: str = "l2") -> tuple[float, Floats]:
-    """f_μ of `scores` (n,) and its maximizer u* (n,), which is also its gradient.
+    """Compute Nesterov's smoothed maximum and its gradient.
 
-    With `mu=0` it is the maximum itself, and u* points at the first of the best.
+    The maximum of <scores, u> - mu / 2 · omega(u) over the probability simplex.
+
+    Parameters
+    ----------
+    scores : array-like of shape (n,)
+        The scores.
+    mu : float
+        The amount of smoothing, in units of the scores. With 0 it is the maximum itself.
+    omega : {"l2", "entropy"}, default="l2"
+        The function that smooths: ‖u‖² or Σ u log u.
+
+    Returns
+    -------
+    value : float
+        The smoothed maximum. With "l2" it lies between max - mu / 2 and max - mu / (2 n).
+    weights : ndarray of shape (n,)
+        The maximizer u, which is also the gradient. With "l2" most of its entries are 0.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> value, weights = t2b.smoothed_max([1.0, 3.0, 2.5], mu=1.0)
+    >>> value
+    2.5625
+    >>> weights.tolist()
+    [0.0, 0.75, 0.25]
     """
     s = _scores(scores)
     value, weights = segment_smoothed_max(s, np.array([0, len(s)]), mu, omega)
