@@ -15,13 +15,15 @@ from tag2box.corrections import CorrectionLog, Corrections
 from tag2box.features.extract import Features, window_features
 from tag2box.run_corrections import corrected_boxes
 from tag2box.run_folder import RunFolder, fit_run
-from tag2box.training.corrected import NEAR, REJECTED, _Stacked, label_windows, learn_corrected
-from tag2box.training.initial import InitialConfig
+from tag2box.training.corrected import REJECTED, _Stacked, label_windows, learn_corrected
 from tag2box.training.refinement import Refined
+from tag2box.training.retraining import RetrainConfig
 from tag2box.training.scoring import score_windows
 from tag2box.windows.search import Windows
 
 N_IMAGES, N_WINDOWS, D = 24, 20, 8
+
+LOW, HIGH = RetrainConfig().near
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +67,7 @@ def test_every_window_is_what_was_said_of_it(data):
     right, wrong = [3, N_WINDOWS + 3], [2 * N_WINDOWS + 7]
     rows, corrections = said(windows, tags, right, wrong, whole=[1])
     found = np.array([i * N_WINDOWS + 7 for i in range(2, 12)])
-    (positives,), (negatives,) = label_windows(windows, corrections, [found])
+    (positives,), (negatives,) = label_windows(windows, corrections, [found], RetrainConfig())
     n = len(windows.xyxy)
     assert {n, n + 1} <= set(positives.tolist())  # the accepted boxes themselves
     assert n + 2 in negatives  # the rejected one
@@ -76,8 +78,8 @@ def test_every_window_is_what_was_said_of_it(data):
         accepted = windows.xyxy[[rows[image]]]
         for row in range(image * N_WINDOWS, (image + 1) * N_WINDOWS):
             overlap = iou_matrix(accepted, windows.xyxy[[row]])[0, 0]
-            least = NEAR[0] if image == 0 else -1  # photo 1 was reviewed as a whole
-            assert (row in negatives) == (least < overlap < NEAR[1])
+            least = LOW if image == 0 else -1  # photo 1 was reviewed as a whole
+            assert (row in negatives) == (least < overlap < HIGH)
 
 
 def test_a_rejected_box_beside_an_accepted_one_is_no_negative(data):
@@ -92,14 +94,14 @@ def test_a_rejected_box_beside_an_accepted_one_is_no_negative(data):
         np.zeros(N_IMAGES, np.bool_),
         tags,
     )
-    _, (negatives,) = label_windows(windows, corrections, [np.empty(0, np.int64)])
+    _, (negatives,) = label_windows(windows, corrections, [np.empty(0, np.int64)], RetrainConfig())
     assert len(windows.xyxy) + 1 not in negatives
 
 
 def test_what_a_person_shows_is_found_in_other_photos(data):
     """Windows 7, the part, are found at first. Three photos show that it is window 3: the others follow."""
     windows, features, tags = data
-    config = InitialConfig(C=0.05, bias=1.0, rounds=10, hardest=100)
+    config = RetrainConfig(C=0.05)
     W = np.zeros((1, D))
     W[0, 1] = 1
     start = Refined(W, np.zeros(1))
@@ -150,7 +152,12 @@ def test_learning_again_computes_only_what_depends_on_corrections(review_run, tm
         again.result("projection"),
         again.config.features,
     )
-    assert_array_equal(judged[0], expected[0])
+    around = again.result("context")(
+        again.result("maps")[first],
+        np.array([[10, 10, 50, 60]], np.float32),
+        again.result("windows").sizes[first],
+    )
+    assert_array_equal(judged[0], np.concatenate([expected[0], around[0].astype(np.float16)]))
     now = corrected_boxes(again)
     mine = now.detections[(now.detections.image == first) & now.reviewed]
     assert mine.xyxy.tolist() == [[10, 10, 50, 60]]

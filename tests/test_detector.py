@@ -74,13 +74,20 @@ def test_scores_are_the_product_and_the_prior(detector):
     plain = X.astype(np.float64) @ detector.W.T + detector.b
     prior = 0.25 * objectness(detector.object_maps(map_), xyxy, windows.sizes[0], detector.maps.ring)
     assert prior.max(axis=0) == pytest.approx(0.25)
-    np.testing.assert_allclose(detector.scores(X, windows, map_), plain + prior, rtol=1e-4)
-    np.testing.assert_allclose(replace(detector, objectness=0).scores(X, windows, None), plain, rtol=1e-4)
+    size = windows.sizes[0]
+    np.testing.assert_allclose(detector.scorer(X, xyxy, size, map_), plain + prior, rtol=1e-4)
+    alone = replace(detector, objectness=0).scorer
+    np.testing.assert_allclose(alone(X, xyxy, size, None), plain, rtol=1e-4)
+    with pytest.raises(InputError, match="looks at the photo's map"):
+        detector.scorer(X, xyxy, size, None)
 
 
 def test_objectness_needs_its_maps(detector):
-    with pytest.raises(InputError, match="object maps of 3 classes"):
+    with pytest.raises(InputError, match="factor of objectness needs"):
         replace(detector, object_maps=None)
+    maps = ObjectMaps(detector.object_maps.V[:2], detector.object_maps.a[:2])
+    with pytest.raises(InputError, match="object maps of 3 classes"):
+        replace(detector, object_maps=maps)
 
 
 def test_scoring_block_by_block_is_scoring_all(monkeypatch):

@@ -82,6 +82,7 @@ ROOMS = (
         "training",
         "detection",
         "evaluation",
+        "stages",
         "pipeline",
         "run_notes",
         "run_folder",

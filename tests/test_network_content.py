@@ -10,9 +10,9 @@ import tag2box as t2b
 from tag2box.errors import InputError
 from tag2box.features.extract import FeaturesConfig, _raw
 from tag2box.features.networks.content import external_files, network_hash
-from tag2box.pipeline import Config, stage_keys
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store
+from tag2box.stages import Config, stage_keys
 
 TOML = 'mean = [10, 20, 30]\nstd = [1, 2, 4]\noutput = "y"\n'
 

@@ -14,7 +14,6 @@ from tests._toys import FAST, contents, events, make_toys
 import tag2box as t2b
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.estimator import Tag2Box
-from tag2box.pipeline import VERSIONS, Config, stage_keys
 from tag2box.report.collecting import write_report
 from tag2box.run_folder import RunFolder, detect_run, fit_run
 from tag2box.run_notes import write_run
@@ -22,18 +21,14 @@ from tag2box.runtime import run as run_module
 from tag2box.runtime.config import read_settings, settings
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store
+from tag2box.stages import VERSIONS, Config, stage_keys
 
 STAGES = (
-    "windows",
-    "projection",
-    "features",
-    "maps",
-    "objectness",
-    "degrees",
-    "cover",
-    "initial",
-    "refine",
+    *("windows", "maps", "projection", "context", "features", "objectness"),
+    *("competition", "two_stream", "retrain", "findings"),
 )
+PAPER = "degrees cover initial refine"
+OURS = "two_stream retrain findings"
 ROOT = Path(__file__).parents[1]
 CONFIG = read_settings(Config(), None, FAST)
 
@@ -90,15 +85,22 @@ def test_a_second_run_computes_nothing(copied, images):
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
-        ("windows.seed=1", "windows projection features objectness degrees cover initial refine"),
-        ("features.whitening=0.1", "projection features degrees cover initial refine"),
-        ("features.dtype=float32", "features degrees cover initial refine"),
-        ("maps.side=64", "maps objectness cover initial refine"),
-        ("maps.ring=0.5", "objectness cover initial refine"),
-        ("cover.k=0.9", "degrees cover initial refine"),
+        ("windows.seed=1", f"windows projection features objectness competition {PAPER} {OURS}"),
+        ("features.whitening=0.1", f"projection features {PAPER} {OURS}"),
+        ("features.dtype=float32", f"features {PAPER} {OURS}"),
+        (
+            "maps.side=64",
+            f"maps context features objectness competition {PAPER} {OURS}",
+        ),
+        ("maps.ring=0.5", f"objectness competition cover initial refine {OURS}"),
+        ("maps.context=4", f"context features {PAPER} {OURS}"),
+        ("maps.context=0", f"context features {PAPER} {OURS}"),
+        ("cover.k=0.9", PAPER),
         ("cover.alpha=0.9", "cover initial refine"),
         ("initial.C=0.1", "initial refine"),
         ("refine.mu=0.2", "refine"),
+        ("two_stream.prior=2", OURS),
+        ("retrain.tag=0.1", "retrain findings"),
         ("detect.iou_threshold=0.5", ""),
     ],
 )
@@ -107,13 +109,14 @@ def test_a_setting_changes_only_what_depends_on_it(images, tmp_path, setting, ex
         stage_keys(images, c, Run(Store(tmp_path))) for c in (CONFIG, read_settings(CONFIG, None, [setting]))
     ]
     changed = {stage for stage in keys[0] if keys[0][stage] != keys[1][stage]}
-    assert changed == {*expected.split(), "detector"}
+    last = {"detector"} if "findings" in expected or setting.startswith("detect") else set()
+    assert changed == {*expected.split(), *last}
 
 
 def test_a_changed_setting_is_computed_and_the_old_result_can_be_cleaned(copied, images):
-    costs = fit_run(images, read_settings(CONFIG, None, ["initial.C=0.01"]), copied, workers=1)
+    costs = fit_run(images, read_settings(CONFIG, None, ["retrain.C=0.01"]), copied, workers=1)
     fresh = [stage for stage, cost in costs.items() if not cost["reused"]]
-    assert fresh == list(STAGES[STAGES.index("initial") :])
+    assert fresh == ["retrain", "findings"]
     folder = RunFolder(copied)
     assert folder.detected() == []  # they were made by another detector
     unused = folder.clean(remove=True)
@@ -205,16 +208,22 @@ def test_small_and_uniform_sets_run_through_with_fewer_dimensions(images, tmp_pa
         images = replace(images.take(range(6)), paths=paths)
     fit_run(images, read_settings(CONFIG, None, sets), tmp_path / "run", workers=1)
     folder = RunFolder(tmp_path / "run")
-    width, count = folder.result("features").X.shape[1], len(folder.result("windows").xyxy)
+    width, count = folder.result("projection").A.shape[1], len(folder.result("windows").xyxy)
     assert 1 <= width <= min(count, 320)
-    assert folder.detector.W.shape[1] == width
+    assert folder.detector.W.shape[1] == folder.result("features").X.shape[1] > width
     assert np.isfinite(folder.detector.W).all()
     assert np.isfinite(detect_run(folder, images, workers=1).score).all()
     assert write_report(tmp_path / "run").is_file()
 
 
 def test_without_objectness_no_map_is_made(images, tmp_path):
-    sets = ["cover.snap=none", "refine.prior=0", "refine.objectness=0"]
+    sets = [
+        "maps.context=0",
+        "cover.snap=none",
+        "refine.prior=0",
+        "refine.objectness=0",
+        "retrain.method=none",
+    ]
     costs = fit_run(images, read_settings(CONFIG, None, sets), tmp_path, workers=1)
     assert not {"maps", "objectness"} & set(costs)
     folder = RunFolder(tmp_path)
@@ -240,7 +249,7 @@ def test_random_state_is_the_seed_of_every_stage_that_has_one(images, tmp_path):
     Tag2Box(CONFIG, out=tmp_path, n_jobs=1, random_state=7).fit(images)
     stored = settings(RunFolder(tmp_path).config)
     seeds = {name: value for name, value in stored if name.endswith(".seed")}
-    assert set(seeds) == {"windows.seed", "features.seed", "initial.seed"}
+    assert set(seeds) == {"windows.seed", "features.seed", "initial.seed", "retrain.seed"}
     assert set(seeds.values()) == {7}
 
 
@@ -259,4 +268,6 @@ def test_bad_photos_are_skipped_with_a_warning_or_refused(run, images, tmp_path)
 
 
 def test_every_stage_has_a_version(images, tmp_path):
-    assert set(stage_keys(images, CONFIG, Run(Store(tmp_path)))) | {"detections"} == set(VERSIONS)
+    corrected = {"judged", "corrected"}  # only where a person said something
+    known = {"detections"} | corrected
+    assert set(stage_keys(images, CONFIG, Run(Store(tmp_path)))) | known == set(VERSIONS)

@@ -311,7 +311,7 @@ def test_a_run_becomes_a_page_and_more_of_one_as_more_is_known(run):
     run.detect(RunFolder(run.folder), run.scenes.test, workers=1)
     full = write_report(run.folder, truths=(run.scenes.train, run.scenes.test)).read_text()
     found = RunFolder(run.folder).store.load("detections", RunFolder(run.folder).detected()[-1][0])
-    for name in ("CorLoc, first windows", "CorLoc, refined", "AP (VOC 2007)", "images to detect in"):
+    for name in ("CorLoc, first windows", "CorLoc, learned", "AP (VOC 2007)", "images to detect in"):
         assert name in full
     assert f"{evaluate(found, run.scenes.test).mean:.3f}" in full
     assert Page(full).open == []

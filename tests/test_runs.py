@@ -21,7 +21,7 @@ from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store
 
 CONFIG = read_settings(Config(), None, FAST)
-OTHER = read_settings(CONFIG, None, ["initial.C=0.01"])
+OTHER = read_settings(CONFIG, None, ["retrain.C=0.01"])
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +107,7 @@ def interrupted(images, config, folder, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "train_initial", stop)
+        patch.setattr(pipeline, "retrain", stop)
         with pytest.raises(KeyboardInterrupt):
             fit_run(images, config, folder, workers=1)
 
@@ -162,10 +162,10 @@ def test_clean_keeps_unfinished_detections(run, images, monkeypatch):
 def test_clean_keeps_an_unfinished_stage_of_the_last_settings(run, images, monkeypatch):
     interrupted(images, OTHER, run, monkeypatch)
     folder = RunFolder(run)
-    part = folder.store.shards("initial", folder.keys["initial"])
+    part = folder.store.shards("retrain", folder.keys["retrain"])
     part.save(0, 1, 7)
     removed = folder.clean(remove=True)
-    assert {path.parent.name for path in removed} == {"initial", "refine"}
+    assert {path.parent.name for path in removed} == {"retrain", "findings"}
     assert part.load(0, 1) == 7
 
 

@@ -8,7 +8,7 @@ from tag2box import evaluate, read_images
 from tag2box.errors import InputError
 from tag2box.pipeline import Config
 from tag2box.reproduce.show_voc import as_dict, as_markdown
-from tag2box.reproduce.voc_tables import CLASSES, PAPER, ROWS, SIX, run_voc_table, settings
+from tag2box.reproduce.voc_tables import CLASSES, OURS, PAPER, ROWS, SIX, run_voc_table, settings
 from tag2box.run_folder import RunFolder, detect_run
 from tag2box.runtime.config import read_settings
 
@@ -33,7 +33,9 @@ def cells(voc):
 
 
 def test_every_row_and_seed_is_there(cells):
-    assert [(cell.row, cell.seed) for cell in cells] == [(row, seed) for seed in range(2) for row in ROWS]
+    assert [(cell.row, cell.seed) for cell in cells] == [
+        (row, seed) for seed in range(2) for row in (*ROWS, OURS)
+    ]
     assert not cells[0].costs["windows"]["reused"]
     assert all(cell.costs["features"]["reused"] for cell in cells[1:])
 
@@ -71,6 +73,7 @@ def test_the_papers_settings_have_nothing_of_ours():
     assert (config.cover.snap, config.cover.method, config.cover.unknown) == ("none", "marginal", "positive")
     assert (config.initial.C, config.initial.loss) == (1e-3, "smooth_hinge")
     assert (config.refine.prior, config.refine.objectness, config.refine.mu) == (0, 0, 0.01)
+    assert config.retrain.method == "none"
 
 
 def test_a_missing_class_is_refused(voc, tmp_path):

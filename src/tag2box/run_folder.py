@@ -21,7 +21,7 @@ from tag2box.detection.detector import Detector
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.features.extract import FeaturesConfig, measure_precision
 from tag2box.images import ImageSet
-from tag2box.pipeline import Config, detect, detections_key, learn, stage_keys
+from tag2box.pipeline import Config, detect, learn
 from tag2box.run_notes import (
     detector_maker,
     own_detector,
@@ -39,6 +39,7 @@ from tag2box.runtime.parts import BROKEN
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store, existing
+from tag2box.stages import detections_key, retrains, stage_keys
 
 __all__ = ["RunFolder", "detect_run", "fit_run", "learnable", "mined_windows", "with_precision"]
 
@@ -74,7 +75,9 @@ class RunFolder:
     @property
     def last_stage(self) -> str:
         """The stage whose weights are the detector's: with corrections there is one more."""
-        return "corrected" if "corrected" in self.keys else "refine"
+        if "corrected" in self.keys:
+            return "corrected"
+        return "findings" if retrains(self.config) else "refine"
 
     def _unfinished(self) -> str:
         return f"`tag2box run DATA --out {self.folder}` takes the run to its end"
@@ -244,19 +247,15 @@ def detect_run(
 
 
 def mined_windows(run: RunFolder) -> Detections:
-    """The box that refinement chose in each positive training image of each class, with its score."""
-    windows, features, refined = (run.result(stage) for stage in ("windows", "features", run.last_stage))
-    label = np.repeat(np.arange(len(refined.mined)), [len(rows) for rows in refined.mined])
+    """The box that training chose in each positive training image of each class, with its score."""
+    windows = run.result("windows")
+    refined = run.result(run.last_stage)
     row = np.concatenate([np.empty(0, np.int64), *refined.mined])
-    X = np.asarray(features.X[row], np.float64)
-    score = np.einsum("nd,nd->n", X, refined.W[label]) + refined.b[label]
-    if weight := run.config.refine.objectness:
-        score += weight * run.result("objectness").share[row, label]
     return Detections(
         image=windows.image_of(row),
         xyxy=windows.xyxy[row],
-        score=score,
-        label=label,
+        score=np.concatenate([np.empty(0), *refined.best]),
+        label=np.repeat(np.arange(len(refined.mined)), [len(rows) for rows in refined.mined]),
         ids=run.images.ids,
         classes=run.images.classes,
     )

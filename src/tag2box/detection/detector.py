@@ -6,6 +6,7 @@ name and hash: the built-in ones come with the package, your own must lie where 
 
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,23 +20,31 @@ from tag2box.features.extract import FeaturesConfig, resolved, window_features
 from tag2box.features.networks.content import network_hash
 from tag2box.features.projection import Projection
 from tag2box.images import ImageSet
-from tag2box.maps.object_maps import MapsConfig, ObjectMaps, objectness
+from tag2box.maps.competition import Activations
+from tag2box.maps.context import Context
+from tag2box.maps.object_maps import MapsConfig, ObjectMaps
 from tag2box.maps.photo_maps import photo_map
 from tag2box.runtime.arrays import npz_bytes, read_npz
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.config import renamed
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import write_whole
+from tag2box.runtime.packing import pack, unpack
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import confidence
-from tag2box.training.scoring import Weights, score_windows
+from tag2box.training.scorer import Scorer
+from tag2box.training.scoring import Weights
+from tag2box.training.two_stream import TwoStream
 from tag2box.windows.record import Windows
 from tag2box.windows.search import WindowsConfig, search_windows
 
 __all__ = ["DetectConfig", "Detector", "detect_images"]
 
 # Raised too when windows, features or maps are computed otherwise: an older detector would see other numbers.
-FORMAT = "tag2box detector 4"
+FORMAT = "tag2box detector 5"
+# What adds to a score, and what of it is stored as records: the fields of `Detector` that may be left out.
+FACTORS = ("objectness", "streams", "tag")
+PARTS = ("context", "object_maps", "two_stream", "activations")
 # What reading a file that is not one, or is damaged, can raise.
 BROKEN = (KeyError, TypeError, ValueError, EOFError, AttributeError, RecursionError)
 
@@ -62,11 +71,11 @@ class DetectConfig:
 
 @dataclass(frozen=True, eq=False)
 class Detector:
-    """W: (n_classes, d) and b: (n_classes,), with how windows are found and described.
+    """W: (n_classes, d) and b: (n_classes,), with how windows are found, described and scored.
 
-    network: its `network_hash`. calibration: (n_classes, 2), see there. object_maps: how a
-    photo's map is read; objectness: what the best of it adds to a score (0: no map is looked at). trace: per
-    class the rounds of training.
+    network: its `network_hash`. calibration: (n_classes, 2), see there. maps: how a photo's map is made;
+    context: what of it joins a window's vector; objectness, streams and tag: the factors of a `Scorer`, and
+    object_maps, two_stream and activations what they are factors of. trace: per class the rounds of training.
     """
 
     classes: tuple[str, ...]
@@ -77,21 +86,44 @@ class Detector:
     W: NDArray[np.float64]
     b: NDArray[np.float64]
     calibration: NDArray[np.float64]
-    objectness: float = 0.0
     maps: MapsConfig = field(default_factory=MapsConfig)
+    objectness: float = 0.0
+    streams: float = 0.0
+    tag: float = 0.0
+    context: Context | None = None
     object_maps: ObjectMaps | None = None
+    two_stream: TwoStream | None = None
+    activations: Activations | None = None
     detect_config: DetectConfig = DetectConfig()
     trace: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        n, d = len(self.classes), self.projection.A.shape[1]
+        n = len(self.classes)
+        d = self.projection.A.shape[1] + (self.context.width if self.context else 0)
         if self.W.shape != (n, d) or self.b.shape != (n,) or self.calibration.shape != (n, 2):
             raise InputError(
                 f"W must be (n_classes, d), b (n_classes,), calibration (n_classes, 2): ({n}, {d}), ({n},), "
                 f"({n}, 2), but they are {self.W.shape}, {self.b.shape} and {self.calibration.shape}"
             )
-        if self.objectness > 0 and (self.object_maps is None or self.object_maps.V.shape[0] != n):
+        if self.object_maps is not None and self.object_maps.V.shape[0] != n:
             raise InputError(f"objectness needs the object maps of {n} classes")
+        if self.two_stream is not None and self.two_stream.W.shape != (n, d):
+            raise InputError(f"the two streams must have the weights of {n} classes and {d} dimensions")
+        self.scorer  # noqa: B018  refuses a factor without what it is a factor of
+
+    @cached_property
+    def scorer(self) -> Scorer:
+        """What adds to the score of a window."""
+        return Scorer(
+            Weights(self.W, self.b),
+            objectness=self.objectness,
+            streams=self.streams,
+            tag=self.tag,
+            ring=self.maps.ring,
+            object_maps=self.object_maps,
+            two_stream=self.two_stream,
+            activations=self.activations,
+        )
 
     def check_network(self) -> None:
         """Refuse to detect with another network than the one of training."""
@@ -102,33 +134,33 @@ class Detector:
             )
 
     def detect(self, source: Source, *, streams: int = 1) -> Detections:
-        """What is in one photo, a file or an array: windows, features, scores, NMS per class."""
+        """What is in one photo, a file or an array: described, scored, selected; streams: threads to use."""
         self.check_network()
+        windows, X, map_ = self.describe(source, streams=streams)
+        return self.select(self.scorer(X, windows.xyxy, windows.sizes[0], map_), windows)
+
+    def describe(
+        self, source: Source, *, streams: int = 1
+    ) -> tuple[Windows, NDArray[np.floating], NDArray[np.float16] | None]:
+        """The windows of a photo, their vectors, and its last map, where any of it is looked at."""
         windows = search_windows(source, self.windows)
         X = window_features(source, windows.xyxy, self.projection, self.features, streams=streams)
-        map_ = photo_map(source, self.maps.side, self.features, streams=streams) if self.objectness else None
+        if self.context is None and not self.scorer.needs_map:
+            return windows, X, None
+        map_ = photo_map(source, self.maps.side, self.features, streams=streams)
+        if self.context is not None:
+            more = self.context(map_, windows.xyxy, windows.sizes[0])
+            X = np.concatenate([X, more.astype(X.dtype)], axis=1)
+        return windows, X, map_
+
+    def select(self, scores: NDArray[np.float32], windows: Windows) -> Detections:
+        """The detections among one photo's windows, by their scores (n, n_classes): the best, after NMS."""
         how = self.detect_config
-        scores = self.scores(X, windows, map_)
         found = detect_windows(scores, windows.xyxy, iou_threshold=how.iou_threshold, classes=self.classes)
         found = found[_first(found.label, how.max_detections)]
         if how.confidence:
             found = self.confidence(found)
         return found[found.score >= how.min_score]
-
-    def scores(
-        self, X: NDArray[np.floating], windows: Windows, map_: NDArray[np.floating] | None
-    ) -> NDArray[np.float32]:
-        """Scores of the windows of one photo for every class: (n, n_classes).
-
-        map_: the photo's `photo_map`, where `objectness` counts.
-        """
-        scores = score_windows(X, Weights(self.W, self.b))
-        if self.objectness:
-            if self.object_maps is None or map_ is None:
-                raise InputError("this detector counts objectness: give the photo's map")
-            share = objectness(self.object_maps(map_), windows.xyxy, windows.sizes[0], self.maps.ring)
-            scores += np.float32(self.objectness) * share
-        return scores
 
     def confidence(self, detections: Detections) -> Detections:
         """The detections with their scores as confidences in [0, 1]."""
@@ -137,6 +169,7 @@ class Detector:
 
     def save(self, path: str | Path) -> None:
         """Write the detector to `path`, an .npz file of arrays and one JSON header."""
+        parts, arrays = pack({name: getattr(self, name) for name in PARTS})
         header = {
             "format": FORMAT,
             "classes": self.classes,
@@ -146,19 +179,18 @@ class Detector:
             "length": self.projection.length,
             "network": self.network,
             "maps": asdict(self.maps),
-            "objectness": self.objectness,
+            **{name: getattr(self, name) for name in FACTORS},
+            "parts": parts,
             "detect": {k: v for k, v in asdict(self.detect_config).items() if np.isfinite(v)},
             "trace": self.trace,
         }
-        arrays: dict[str, Any] = {
+        arrays |= {
             "W": self.W,
             "b": self.b,
             "calibration": self.calibration,
             "mean": self.projection.mean,
             "A": self.projection.A,
         }
-        if self.object_maps is not None:
-            arrays |= {"map_V": self.object_maps.V, "map_a": self.object_maps.a}
         packed = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
         write_whole(Path(path), npz_bytes(header=packed, **arrays))
 
@@ -177,6 +209,8 @@ class Detector:
         if not known:
             raise InputError(f"{path} is from another version of tag2box: learn it again with tag2box run")
         try:
+            optional: dict[str, Any] = {name: float(header[name]) for name in FACTORS}
+            optional |= unpack(header["parts"], arrays)
             projection = Projection(arrays["mean"], arrays["A"], header["norm"], header["length"])
             return cls(
                 classes=tuple(header["classes"]),
@@ -188,9 +222,8 @@ class Detector:
                 b=arrays["b"],
                 detect_config=_settings(DetectConfig, renamed("detect", header["detect"])),
                 calibration=arrays["calibration"],
-                objectness=header["objectness"],
                 maps=_settings(MapsConfig, header["maps"]),
-                object_maps=ObjectMaps(arrays["map_V"], arrays["map_a"]) if "map_V" in arrays else None,
+                **optional,
                 trace=tuple(header["trace"]),
             )
         except BROKEN as wrong:

@@ -26,6 +26,7 @@ __all__ = [
     "MapsConfig",
     "ObjectMaps",
     "Objectness",
+    "cell_weights",
     "find_objectness",
     "fit_object_maps",
     "objectness",
@@ -44,6 +45,11 @@ class MapsConfig:
     components: int = 2
     # How far the surroundings reach beyond each side of a window, as a share of its size.
     ring: float = 0.25
+    # Components of the map that are averaged in a window and join its vector (context.py); 0 leaves them out.
+    context: int = 192
+    # The ring of the context, and its length: the rest of a vector has features.length.
+    context_ring: float = 0.4
+    context_length: float = 14.0
 
     def __post_init__(self) -> None:
         if not 32 <= self.side <= 4096:
@@ -52,6 +58,8 @@ class MapsConfig:
             raise InputError(
                 f"components must be at least 1 and ring above 0, but they are {self.components}, {self.ring}"
             )
+        if self.context < 0 or not (self.context_ring > 0 and self.context_length > 0):
+            raise InputError("context must be at least 0, context_ring and context_length above 0")
 
 
 @stored
@@ -156,11 +164,11 @@ def objectness(
 def _integral(map_: NDArray[np.float32], boxes: Floats) -> Floats:
     """The integral of each map over each box, (n, n_classes); boxes in shares of the photo."""
     h, w = map_.shape[1:]
-    rows = _weights(boxes[:, 3], h) - _weights(boxes[:, 1], h)
-    columns = _weights(boxes[:, 2], w) - _weights(boxes[:, 0], w)
+    rows, columns = cell_weights(boxes[:, [1, 3]], h), cell_weights(boxes[:, [0, 2]], w)
     return np.asarray(np.einsum("nh,khw,nw->nk", rows, map_, columns, optimize=True))
 
 
-def _weights(t: Floats, n: int) -> Floats:
-    """How much of each of n cells lies between 0 and t, (len(t), n), in shares of the photo."""
-    return np.asarray(np.clip(np.clip(t, 0, 1)[:, None] * n - np.arange(n), 0, 1) / n)
+def cell_weights(edges: Floats, n: int) -> Floats:
+    """How much of each of n cells lies between two `edges` (m, 2): (m, n), all in shares of the photo."""
+    upto = np.clip(np.clip(edges, 0, 1)[..., None] * n - np.arange(n), 0, 1) / n  # (m, 2, n)
+    return np.asarray(upto[:, 1] - upto[:, 0])

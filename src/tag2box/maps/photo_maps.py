@@ -107,5 +107,8 @@ def _cells_of_a_block(network: Part) -> int:
 
 
 def _without(name: str, reason: str) -> str:
-    settings = 'cover.snap = "contrast", refine.prior = 0 and refine.objectness = 0'
+    settings = (
+        'maps.context = 0, cover.snap = "contrast", refine.prior = 0, refine.objectness = 0 and '
+        'retrain.method = "none"'
+    )
     return f"{name} {reason}: set {settings} to do without maps"

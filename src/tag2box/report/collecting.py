@@ -8,19 +8,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tag2box.cover.config import known_tags
 from tag2box.cover.greedy import Cover
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.scores import CorLoc, corloc, evaluate
 from tag2box.images import ImageSet
 from tag2box.neighbors.search import Neighbors, group_neighbors
-from tag2box.pipeline import uses_maps
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
 from tag2box.report.thumbnails import Heat, Thumbnails, votes
 from tag2box.run_folder import RunFolder, mined_windows
 from tag2box.runtime.config import settings
 from tag2box.runtime.files import write_whole
+from tag2box.stages import retrains, scores_by_maps
+from tag2box.training.refinement import best_windows
 from tag2box.windows.search import Windows
 
 __all__ = ["first_boxes", "heat_maps_of", "write_report"]
@@ -48,7 +51,9 @@ def write_report(
         truths, metric = (known[0],), known[1]
     classes = run.images.classes
     images = _judged(run.images, classes, truths)
-    windows, covers, mined = run.result("windows"), run.result("cover"), mined_windows(run)
+    windows, mined = run.result("windows"), mined_windows(run)
+    covers = None if retrains(run.config) else run.result("cover")
+    first = first_boxes(run)
     found, test = mined, None
     if detected := run.detected():
         key, photos = detected[-1]
@@ -56,13 +61,13 @@ def write_report(
     content = build_content(
         images,
         windows,
-        _classes(run, windows, covers, mined),
+        _classes(run, windows, covers, first, mined),
         title=title or f"tag2box: {', '.join(_first(images.classes, 5))}",
-        neighbors=_neighbors(run, covers),
+        neighbors=None if covers is None else _neighbors(run, covers),
         detections=found,
         test=test,
         scores=evaluate(found, test, metric) if test and test.truth else None,
-        corlocs=_corlocs(images, windows, covers, mined) | dict(corlocs or {}),
+        corlocs=_corlocs(images, first, mined) | dict(corlocs or {}),
         events=_events(run.folder / "events.jsonl"),
         config=dict(settings(run.config)),
     )
@@ -71,13 +76,27 @@ def write_report(
     return path
 
 
-def first_boxes(covers: tuple[Cover, ...], windows: Windows, images: ImageSet) -> Detections:
-    """The first covered window of each positive image of each class, as detections of equal score."""
-    firsts = [cover.first() for cover in covers]
-    label = np.repeat(np.arange(len(firsts)), [len(rows) for _, rows in firsts])
-    image = np.concatenate([np.empty(0, np.intp), *(i for i, _ in firsts)]).astype(np.intp)
-    rows = np.concatenate([np.empty(0, np.int64), *(r for _, r in firsts)])
-    return Detections(image, windows.xyxy[rows], np.ones(len(rows)), label, images.ids, images.classes)
+def first_boxes(run: RunFolder) -> Detections:
+    """The first box of each positive image of each class, as detections of equal score.
+
+    Of the paper's chain, the first covered window; else the best by the object maps.
+    """
+    windows = run.result("windows")
+    if retrains(run.config):
+        tags = known_tags(run.images.tags, run.config.cover.unknown)
+        rows = best_windows(windows, tags, run.result("competition").share)
+    else:
+        rows = tuple(cover.first()[1] for cover in run.result("cover"))
+    return boxes_of(rows, windows, run.images)
+
+
+def boxes_of(rows: Sequence[NDArray[np.int64]], windows: Windows, images: ImageSet) -> Detections:
+    """Windows, given by their rows for each class, as detections of equal score."""
+    row = np.concatenate([np.empty(0, np.int64), *rows])
+    label = np.repeat(np.arange(len(rows)), [len(mine) for mine in rows])
+    return Detections(
+        windows.image_of(row), windows.xyxy[row], np.ones(len(row)), label, images.ids, images.classes
+    )
 
 
 def _judged(images: ImageSet, classes: tuple[str, ...], truths: Sequence[ImageSet]) -> ImageSet:
@@ -99,22 +118,26 @@ def _judged(images: ImageSet, classes: tuple[str, ...], truths: Sequence[ImageSe
 
 
 def _classes(
-    run: RunFolder, windows: Windows, covers: tuple[Cover, ...], mined: Detections
+    run: RunFolder,
+    windows: Windows,
+    covers: tuple[Cover, ...] | None,
+    first: Detections,
+    mined: Detections,
 ) -> dict[str, ClassRecords]:
-    first, heat = first_boxes(covers, windows, run.images), heat_maps_of(run, windows)
+    heat = heat_maps_of(run, windows)
     records = {}
     for c, name in enumerate(run.images.classes):
         before, after = (
             dict(zip(boxes.image[boxes.label == c].tolist(), boxes.xyxy[boxes.label == c], strict=True))
             for boxes in (first, mined)
         )
-        records[name] = ClassRecords(covers[c], partial(heat, c), before, after)
+        records[name] = ClassRecords(covers[c] if covers else None, partial(heat, c), before, after)
     return records
 
 
 def heat_maps_of(run: RunFolder, windows: Windows) -> Callable[[int, int], Heat]:
     """(class, image) -> the map that its boxes came of: the object map or, in a run without, the votes."""
-    if uses_maps(run.config):
+    if scores_by_maps(run.config):
         maps, objects = run.result("maps"), run.result("objectness").maps
         return lambda c, i: Heat(objects(maps[i])[c], *windows.sizes[i].tolist())
     above = run.result("degrees").above
@@ -130,13 +153,10 @@ def _neighbors(run: RunFolder, covers: tuple[Cover, ...]) -> Neighbors:
     return group_neighbors(features.X, features.offsets, shown, n_images, workers=1)
 
 
-def _corlocs(
-    images: ImageSet, windows: Windows, covers: tuple[Cover, ...], mined: Detections
-) -> dict[str, CorLoc]:
+def _corlocs(images: ImageSet, first: Detections, mined: Detections) -> dict[str, CorLoc]:
     if images.truth is None:
         return {}
-    first = first_boxes(covers, windows, images)
-    return {"first windows": corloc(first, images), "refined": corloc(mined, images)}
+    return {"first windows": corloc(first, images), "learned": corloc(mined, images)}
 
 
 def _events(path: Path) -> list[dict[str, Any]]:

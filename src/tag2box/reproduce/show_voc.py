@@ -24,7 +24,7 @@ def as_dict(cells: Sequence[Cell], classes: Sequence[str], *, paper: bool) -> di
         rows[row] = {
             "ap": _figures(same, classes, lambda cell: cell.ap),
             "corloc": _figures(same, classes, lambda cell: cell.corloc),
-            "song2014": {name: PAPER[row][name] for name in classes if name in PAPER[row]},
+            "song2014": {name: ap for name, ap in PAPER.get(row, {}).items() if name in classes},
         }
     costs: dict[str, Any] = {}
     for cell in cells:

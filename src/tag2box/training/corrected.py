@@ -20,24 +20,22 @@ from tag2box.corrections.record import Corrections
 from tag2box.features.extract import Features, FeaturesConfig, resolved, window_features
 from tag2box.features.projection import Projection
 from tag2box.images import ImageSet
+from tag2box.maps.context import Context
+from tag2box.maps.object_maps import Maps
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import calibrate
-from tag2box.training.initial import InitialConfig, train_svms
+from tag2box.training.initial import train_svms
 from tag2box.training.refinement import Refined, best_of_image, best_windows
+from tag2box.training.retraining import RetrainConfig, beside
 from tag2box.training.scoring import Weights
 from tag2box.windows.search import Windows
 
-__all__ = ["judged_features", "label_windows", "learn_corrected"]
+__all__ = ["judged_context", "judged_features", "label_windows", "learn_corrected"]
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
-# Windows that overlap a box by so much are positives too, the nearest few of them.
-CLOSE, NEAREST = 0.6, 5
-# Windows that overlap it by between so much are negatives: nearer ones may be right, farther ones may show
-# another object, unless the photo was reviewed as a whole.
-NEAR = (0.1, 0.4)
 # A window that overlaps a rejected box by more is that box, and rejected too.
 REJECTED = 0.7
 # Training and finding boxes take turns so many times: the first detector still has the boxes of before in it.
@@ -63,6 +61,15 @@ def judged_features(
     parts = map_ordered(find, jobs, workers=workers, progress=progress, label="your boxes")
     for mine, part in zip(rows, parts, strict=True):
         out[mine] = part
+    return out
+
+
+def judged_context(corrections: Corrections, context: Context, maps: Maps, windows: Windows) -> Floats:
+    """The context of the judged boxes, (n, k), in the order of `corrections`."""
+    out = np.empty((len(corrections), context.width), np.float32)
+    for i in np.unique(corrections.image):
+        mine = corrections.image == i
+        out[mine] = context(maps[i], corrections.xyxy[mine], windows.sizes[i])
     return out
 
 
@@ -104,7 +111,7 @@ def learn_corrected(
     corrections: Corrections,
     start: Refined,
     score: Callable[[Weights], Floats],
-    config: InitialConfig,
+    config: RetrainConfig,
     *,
     progress: Progress = silent,
 ) -> Refined:
@@ -116,14 +123,15 @@ def learn_corrected(
     tags = _open_tags(corrections)
     choice = _choose(windows, corrections, tags, score(start))
     for _ in range(TURNS):
-        positives, negatives = label_windows(windows, corrections, choice)
+        positives, negatives = label_windows(windows, corrections, choice, config)
         weights = train_svms(
-            both, positives, negatives, config, progress=progress, label="learning with corrections"
+            both, positives, negatives, config.svm, progress=progress, label="learning with corrections"
         )
         scores = score(weights)
         choice = _choose(windows, corrections, tags, scores)
     curves = calibrate(best_of_image(windows, scores), corrections.tags)
-    return Refined(weights.W, weights.b, weights.trace, choice, curves)
+    best = tuple(scores[rows, c].astype(np.float64) for c, rows in enumerate(choice))
+    return Refined(weights.W, weights.b, weights.trace, choice, curves, best)
 
 
 def _open_tags(corrections: Corrections) -> NDArray[np.int8]:
@@ -149,7 +157,7 @@ def _choose(
 
 
 def label_windows(
-    windows: Windows, corrections: Corrections, found: Sequence[Rows]
+    windows: Windows, corrections: Corrections, found: Sequence[Rows], config: RetrainConfig
 ) -> tuple[list[Rows], list[Rows]]:
     """The positives and the negatives of each class: rows of the windows, then of the judged boxes.
 
@@ -159,7 +167,7 @@ def label_windows(
     for c, rows in enumerate(found):
         mine, others = [np.empty(0, np.int64)], [windows.rows_of(corrections.tags[:, c] == -1)]
         for row, image in zip(rows.tolist(), windows.image_of(rows).tolist(), strict=True):
-            near, around = _beside(windows, image, windows.xyxy[[row]], everything=False)
+            near, around = beside(windows, image, windows.xyxy[[row]], config)
             mine.append(near)
             others.append(around)
         judged = corrections.label == c
@@ -168,25 +176,12 @@ def label_windows(
             right, wrong = np.flatnonzero(here & corrections.right), np.flatnonzero(here & ~corrections.right)
             if len(right):
                 whole = bool(corrections.reviewed[image])
-                near, around = _beside(windows, image, corrections.xyxy[right], everything=whole)
+                near, around = beside(windows, image, corrections.xyxy[right], config, everything=whole)
                 mine += [len(windows.xyxy) + right, near]
                 others.append(around)
                 overlap = iou_matrix(corrections.xyxy[wrong], corrections.xyxy[right]).max(axis=1)
-                wrong = wrong[overlap < NEAR[1]]
+                wrong = wrong[overlap < config.near[1]]
             others.append(len(windows.xyxy) + wrong)
         positives.append(np.concatenate(mine))
         negatives.append(np.unique(np.concatenate(others)))
     return positives, negatives
-
-
-def _beside(windows: Windows, image: int, boxes: Floats, *, everything: bool) -> tuple[Rows, Rows]:
-    """The windows of a photo nearest to each of these boxes, and those that overlap them a little or not."""
-    overlap = iou_matrix(boxes, windows[image])  # (n_boxes, n_windows)
-    first = windows.offsets[image]
-    near = [np.empty(0, np.int64)]
-    for row in overlap:
-        close = np.flatnonzero(row >= CLOSE)
-        near.append(first + close[np.argsort(-row[close], kind="stable")[:NEAREST]])
-    most = overlap.max(axis=0)
-    around = most < NEAR[1] if everything else (most > NEAR[0]) & (most < NEAR[1])
-    return np.concatenate(near), first + np.flatnonzero(around)

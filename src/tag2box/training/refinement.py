@@ -38,7 +38,7 @@ from tag2box.training.calibration import calibrate
 from tag2box.training.scoring import Weights, score_windows
 from tag2box.windows.search import Windows
 
-__all__ = ["RefineConfig", "Refined", "best_of_image", "best_windows", "refine"]
+__all__ = ["RefineConfig", "Refined", "best_of_image", "best_windows", "refine", "with_findings"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -87,11 +87,13 @@ class RefineConfig:
 class Refined(Weights):
     """`Weights`, and what they say of the images learned from.
 
-    mined: per class the window found in each positive image, rows of X; calibration: see there.
+    mined: per class the window found in each positive image, rows of X; calibration: see there; best: the
+    scores of the windows that are mined.
     """
 
     mined: tuple[Rows, ...] = ()
     calibration: Floats = field(default_factory=lambda: np.empty((0, 2)))
+    best: tuple[Floats, ...] = ()
 
 
 def refine(
@@ -120,9 +122,24 @@ def refine(
         ]
         weights = _descend(features, classes, progress)
     scores = score_windows(features.X, weights) + np.float32(config.objectness) * share
+    return with_findings(weights, windows, tags, scores, scores)
+
+
+def with_findings(
+    weights: Weights,
+    windows: Windows,
+    tags: NDArray[np.int8],
+    scores: NDArray[np.float32],
+    unaided: NDArray[np.float32],
+) -> Refined:
+    """`weights`, with the best window of each positive image by `scores`, and the confidences' curves.
+
+    unaided: the scores that these images would have if their tags were not known, as new ones have them.
+    """
     mined = best_windows(windows, tags, scores)
-    curves = calibrate(best_of_image(windows, scores), tags)
-    return Refined(weights.W, weights.b, weights.trace, mined, curves)
+    best = tuple(scores[rows, c].astype(np.float64) for c, rows in enumerate(mined))
+    curves = calibrate(best_of_image(windows, unaided), tags)
+    return Refined(weights.W, weights.b, weights.trace, mined, curves, best)
 
 
 def best_windows(windows: Windows, tags: NDArray[np.int8], scores: NDArray[np.float32]) -> tuple[Rows, ...]:

@@ -1,0 +1,225 @@
+"""What each stage depends on, by `Config` and the stages before it; the long ones, shard by shard."""
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.corrections.record import Corrections
+from tag2box.cover.config import CoverConfig
+from tag2box.cover.degrees import Degrees, block_count, count_blocks, join_degrees
+from tag2box.detection.detector import DetectConfig
+from tag2box.features.backbone import load_network
+from tag2box.features.extract import Features, FeaturesConfig, find_features
+from tag2box.features.networks.content import network_hash
+from tag2box.features.projection import Projection
+from tag2box.images import ImageSet
+from tag2box.maps.context import Context
+from tag2box.maps.object_maps import Maps, MapsConfig
+from tag2box.maps.photo_maps import find_cells, map_cells
+from tag2box.runtime.executor import map_ordered
+from tag2box.runtime.files import content_hash
+from tag2box.runtime.progress import Progress
+from tag2box.runtime.run import Run
+from tag2box.runtime.store import stage_key
+from tag2box.training.initial import InitialConfig
+from tag2box.training.refinement import RefineConfig
+from tag2box.training.retraining import RetrainConfig
+from tag2box.training.two_stream import TwoStreamConfig
+from tag2box.windows.search import Windows, WindowsConfig, find_windows
+
+__all__ = [
+    "VERSIONS",
+    "Config",
+    "Description",
+    "count_all_neighbors",
+    "detections_key",
+    "find_all_features",
+    "find_all_windows",
+    "find_maps",
+    "retrains",
+    "scores_by_maps",
+    "stage_keys",
+    "uses_maps",
+]
+
+
+# Raised when a stage's code changes its result: what older code stored is then computed anew.
+VERSIONS = {
+    "photos": 1,
+    "tags": 1,
+    "network": 2,
+    "windows": 2,
+    "projection": 3,
+    "features": 1,
+    "maps": 1,
+    "context": 1,
+    "objectness": 2,
+    "competition": 1,
+    "degrees": 1,
+    "cover": 3,
+    "initial": 1,
+    "refine": 3,
+    "two_stream": 1,
+    "retrain": 1,
+    "findings": 1,
+    "judged": 1,
+    "corrected": 1,
+    "detector": 2,
+    "detections": 1,
+}
+
+
+@dataclass(frozen=True)
+class Config:
+    """All settings, one group per stage."""
+
+    windows: WindowsConfig = field(default_factory=WindowsConfig)
+    features: FeaturesConfig = field(default_factory=FeaturesConfig)
+    maps: MapsConfig = field(default_factory=MapsConfig)
+    cover: CoverConfig = field(default_factory=CoverConfig)
+    initial: InitialConfig = field(default_factory=InitialConfig)
+    refine: RefineConfig = field(default_factory=RefineConfig)
+    two_stream: TwoStreamConfig = field(default_factory=TwoStreamConfig)
+    retrain: RetrainConfig = field(default_factory=RetrainConfig)
+    detect: DetectConfig = field(default_factory=DetectConfig)
+
+
+def uses_maps(config: Config) -> bool:
+    """Whether any setting asks for the maps of the photos."""
+    return config.maps.context > 0 or scores_by_maps(config)
+
+
+def scores_by_maps(config: Config) -> bool:
+    """Whether any setting asks for the objectness of windows."""
+    refine = config.refine
+    in_training = refine.method != "none" and refine.prior > 0
+    by_refinement = config.cover.snaps_by == "objectness" or in_training or refine.objectness > 0
+    return by_refinement or retrains(config)
+
+
+def retrains(config: Config) -> bool:
+    """Whether the detector is that of the two streams and the SVM behind them, or that of refinement."""
+    return config.retrain.method != "none" and config.two_stream.weight > 0
+
+
+@dataclass(frozen=True)
+class Description:
+    """How windows become vectors: projected crops, and the context that the photos' maps give them."""
+
+    projection: Projection
+    context: Context | None
+    maps: Maps | None
+
+    @property
+    def width(self) -> int:
+        """The numbers of a vector."""
+        return int(self.projection.A.shape[1]) + (self.context.width if self.context else 0)
+
+
+def find_all_windows(images: ImageSet, config: Config, run: Run) -> Windows:
+    """The windows of every photo, shard by shard."""
+
+    def search(a: int, z: int, progress: Progress) -> Windows:
+        return find_windows(images[a:z], config.windows, run.workers, progress)
+
+    return run.in_shards("windows", len(images), search, Windows.concatenate)
+
+
+def find_all_features(
+    images: ImageSet, windows: Windows, how: Description, config: Config, run: Run
+) -> Features:
+    """The vectors of every window, shard by shard into one array on disk."""
+
+    def extract(a: int, z: int, progress: Progress) -> NDArray[np.floating]:
+        some, mine = images[a:z], windows.part(a, z)
+        X = find_features(
+            some, mine, how.projection, config.features, workers=run.workers, progress=progress
+        ).X
+        if how.context is None or how.maps is None:
+            return X
+        return np.concatenate([X, how.context.of_all(how.maps, windows, a, z).astype(X.dtype)], axis=1)
+
+    return run.in_rows(
+        "features",
+        windows.offsets,
+        how.width,
+        config.features.dtype,
+        extract,
+        lambda X: Features(X, windows.offsets),
+    )
+
+
+def find_maps(images: ImageSet, windows: Windows, config: Config, run: Run) -> Maps:
+    """The last map of every photo, shard by shard into one array on disk."""
+    side = config.maps.side
+    shape, offsets, channels = map_cells(windows, side, config.features)
+
+    def extract(a: int, z: int, progress: Progress) -> NDArray[np.floating]:
+        return find_cells(images[a:z], side, config.features, workers=run.workers, progress=progress)
+
+    return run.in_rows("maps", offsets, channels, "float16", extract, lambda X: Maps(X, offsets, shape))
+
+
+def count_all_neighbors(features: Features, tags: NDArray[np.int8], config: Config, run: Run) -> Degrees:
+    """The degrees of every window, block by block."""
+    cover = config.cover
+
+    def count(skip: Container[int], progress: Progress) -> Iterator[Degrees]:
+        return count_blocks(features, tags, cover, skip, progress, workers=run.workers)
+
+    def joined(parts: Sequence[Degrees]) -> Degrees:
+        return join_degrees(features, tags, cover, parts)
+
+    return run.in_blocks("degrees", block_count(features, tags, cover), count, joined)
+
+
+def stage_keys(
+    images: ImageSet, config: Config, run: Run, corrections: Corrections | None = None
+) -> dict[str, str]:
+    """What each stage depends on: its own settings, and the stages named behind them."""
+    key: dict[str, str] = {}
+
+    def stage(name: str, settings: object, *inputs: str) -> None:
+        key[name] = stage_key(name, VERSIONS[name], settings, *(key[i] for i in inputs))
+
+    stage("photos", _contents(images, run))
+    stage("tags", [images.tags.tolist(), images.classes])
+    network = load_network(config.features.network)
+    stage("network", network_hash(replace(network, cut=None)))
+    stage("windows", config.windows, "photos")
+    described = replace(config.features, network="", dtype="float32", cut=config.features.cut or network.cut)
+    stage("projection", described, "windows", "network")
+    maps = config.maps
+    stage("maps", [maps.side, config.features.precision, config.features.device], "photos", "network")
+    stage("context", [maps.context, maps.context_ring, maps.context_length], "maps")
+    stage("features", config.features.dtype, "projection", *(["context"] if maps.context else []))
+    stage("objectness", [maps.components, maps.ring, config.cover.unknown], "maps", "windows", "tags")
+    stage("competition", maps.ring, "objectness")
+    stage("degrees", [config.cover.k, config.cover.unknown, config.cover.dimensions], "features", "tags")
+    stage("cover", config.cover, "degrees", "objectness")
+    stage("initial", config.initial, "cover")
+    stage("refine", config.refine, "initial", "objectness")
+    stage("two_stream", config.two_stream, "features", "competition")
+    stage("retrain", config.retrain, "two_stream")
+    stage("findings", None, "retrain")
+    last = "findings" if retrains(config) else "refine"
+    if corrections is not None:
+        boxes = [corrections.image.tolist(), corrections.xyxy.tolist()]
+        stage("judged", boxes, "features")
+        stage("corrected", [corrections.key(), config.retrain], "judged", last)
+        last = "corrected"
+    stage("detector", config.detect, last)
+    return key
+
+
+def detections_key(detector: str, images: ImageSet, run: Run) -> dict[str, str]:
+    """The same for detections: the detector by what is in its file, and the photos."""
+    content = [detector, images.ids, _contents(images, run)]
+    return {"detections": stage_key("detections", VERSIONS["detections"], content)}
+
+
+def _contents(images: ImageSet, run: Run) -> list[str]:
+    """The photos by what is in their files: they may be moved and renamed."""
+    return list(map_ordered(content_hash, images.paths, progress=run.progress, label="reading"))

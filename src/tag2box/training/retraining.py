@@ -1,0 +1,160 @@
+"""Retraining: an SVM on the boxes that were found, with the windows near them as negatives. Beyond the paper.
+
+In every positive photo the window of the best score is taken for the object. Windows that overlap it much are
+positives too; those that overlap it little are negatives, as are all windows of negative photos. So a part of
+the object is a negative, which it never is for a latent SVM.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.boxes import iou_matrix
+from tag2box.errors import InputError
+from tag2box.features.extract import Features
+from tag2box.maps.object_maps import Maps
+from tag2box.runtime.progress import Progress, silent
+from tag2box.training.initial import InitialConfig, train_svms
+from tag2box.training.refinement import Refined, best_windows, with_findings
+from tag2box.training.scorer import Scorer
+from tag2box.training.scoring import Weights, score_windows
+from tag2box.training.two_stream import TwoStream
+from tag2box.windows.record import Windows
+
+__all__ = ["RetrainConfig", "beside", "find_boxes", "findings", "label_windows", "retrain", "scores_beyond"]
+
+Floats = NDArray[np.float32]
+Rows = NDArray[np.int64]
+
+HALF = np.float32(0.5)
+
+
+@dataclass(frozen=True)
+class RetrainConfig:
+    """The SVM on the boxes found."""
+
+    # "svm", or "none": the detector is that of refinement.
+    method: str = "svm"
+    # Weight of the loss; it assumes features of length 20.
+    C: float = 1e-3
+    # Windows that overlap a box by at least so much are positives, the nearest so many at most.
+    positive_iou: float = 0.6
+    positives: int = 5
+    # Windows that overlap it by between so much are negatives: nearer ones may be right, and farther ones may
+    # show another object.
+    near: tuple[float, ...] = (0.1, 0.4)
+    # What the best objectness of a photo, and the logit of its tag, add to a score.
+    objectness: float = 0.5
+    tag: float = 0.2
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in ("svm", "none"):
+            raise InputError(f"method must be svm or none, but it is {self.method!r}")
+        if len(self.near) != 2 or not 0 <= self.near[0] <= self.near[1] <= self.positive_iou <= 1:
+            raise InputError(
+                f"near must be two overlaps, from 0 up to positive_iou, but it is {self.near} with a "
+                f"positive_iou of {self.positive_iou}"
+            )
+        if not (self.C > 0 and self.positives >= 1 and self.objectness >= 0 and self.tag >= 0):
+            raise InputError("C must be above 0, positives at least 1, objectness and tag at least 0")
+
+    @property
+    def svm(self) -> InitialConfig:
+        """The settings of the SVM itself."""
+        return InitialConfig(C=self.C, seed=self.seed)
+
+
+def find_boxes(
+    windows: Windows, features: Features, tags: NDArray[np.int8], share: Floats, two_stream: TwoStream
+) -> tuple[Rows, ...]:
+    """The window of each positive photo that is taken for the object: rows of X, one array per class.
+
+    By the prior and the two streams: share + half the logarithm of the score.
+    """
+    scores = share.copy()
+    for a, z in windows.spans():
+        if z > a:
+            scores[a:z] += HALF * two_stream.log_scores(features.X[a:z], share[a:z])
+    return best_windows(windows, tags, scores)
+
+
+def label_windows(
+    windows: Windows, tags: NDArray[np.int8], boxes: Sequence[Rows], config: RetrainConfig
+) -> tuple[list[Rows], list[Rows]]:
+    """The positives and the negatives of each class: rows of X, one array per class."""
+    positives, negatives = [], []
+    for column, found in zip(tags.T, boxes, strict=True):
+        mine, others = [np.empty(0, np.int64)], [windows.rows_of(column == -1)]
+        for row, image in zip(found.tolist(), windows.image_of(found).tolist(), strict=True):
+            close, around = beside(windows, image, windows.xyxy[[row]], config)
+            mine.append(close)
+            others.append(around)
+        positives.append(np.concatenate(mine))
+        negatives.append(np.unique(np.concatenate(others)))
+    return positives, negatives
+
+
+def beside(
+    windows: Windows, image: int, boxes: Floats, config: RetrainConfig, *, everything: bool = False
+) -> tuple[Rows, Rows]:
+    """The windows of a photo that are positives beside these boxes, and those that are negatives.
+
+    everything: the boxes are all objects of the photo, so that windows far from them are negatives too.
+    """
+    overlap = iou_matrix(boxes, windows[image])  # (n_boxes, n_windows)
+    first = windows.offsets[image]
+    close = [np.empty(0, np.int64)]
+    for row in overlap:
+        some = np.flatnonzero(row >= config.positive_iou)
+        close.append(first + some[np.argsort(-row[some], kind="stable")[: config.positives]])
+    low, high = config.near
+    most = overlap.max(axis=0)
+    around = most < high if everything else (most > low) & (most < high)
+    return np.concatenate(close), first + np.flatnonzero(around)
+
+
+def retrain(
+    windows: Windows,
+    features: Features,
+    tags: NDArray[np.int8],
+    boxes: Sequence[Rows],
+    config: RetrainConfig,
+    *,
+    progress: Progress = silent,
+) -> Weights:
+    """The SVM of every class on the `boxes` found in its positive photos."""
+    positives, negatives = label_windows(windows, tags, boxes, config)
+    return train_svms(features, positives, negatives, config.svm, progress=progress, label="retraining")
+
+
+def findings(
+    scorer: Scorer,
+    windows: Windows,
+    features: Features,
+    tags: NDArray[np.int8],
+    maps: Maps,
+    share: Floats,
+) -> Refined:
+    """What the scorer finds in the photos learned from; share: (n_windows, n_classes), their tags known.
+
+    Memory: 12 bytes a window and class.
+    """
+    plain = score_windows(features.X, scorer.weights)
+    scores = plain + scores_beyond(scorer, windows, features, maps, share)
+    unaided = plain + scores_beyond(scorer, windows, features, maps, None)
+    return with_findings(scorer.weights, windows, tags, scores, unaided)
+
+
+def scores_beyond(
+    scorer: Scorer, windows: Windows, features: Features, maps: Maps | None, share: Floats | None
+) -> Floats:
+    """What adds to the linear scores of all windows, (n_windows, n_classes); share: as `findings` has it."""
+    out = np.empty((len(windows.xyxy), len(scorer.weights.b)), np.float32)
+    for i, (a, z) in enumerate(windows.spans()):
+        mine = None if share is None else share[a:z]
+        photo = features.X[a:z], windows[i], windows.sizes[i], maps[i] if maps else None
+        out[a:z] = scorer.beyond(*photo, mine)
+    return out

@@ -1,0 +1,186 @@
+"""Two streams: what is in a window, and which window of its photo it is. Beyond the paper.
+
+    a_jc = softmax over the classes, and "none of them", of w_cᵀx_j + b_c        what
+    r_jc = softmax over the windows j of the photo of v_cᵀx_j + γ o_jc           where
+    φ_c  = Σ_j a_jc r_jc                                  the photo's probability of class c
+
+trained on tags alone: the mean over photos of -Σ_c log P(tag_c), plus λ/2 ‖(w, v)‖² (Bilen and Vedaldi 2016,
+who train their network along; here features are frozen, and the objectness o is the prior of "where"). Latent
+SVMs are trained one class against the rest, so that a horse may explain the tag "person"; here classes
+compete for a window, and windows for a class.
+"""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from tag2box.errors import InputError
+from tag2box.features.extract import Features
+from tag2box.runtime.blas import one_thread
+from tag2box.runtime.executor import n_workers
+from tag2box.runtime.packing import stored
+from tag2box.runtime.progress import Progress, silent
+
+__all__ = ["TwoStream", "TwoStreamConfig", "train_two_stream"]
+
+Floats = NDArray[np.float32]
+
+# Photos in a block: the unit of work of a thread, and of memory. Sums over blocks are added in their order:
+# no bit depends on the number of threads.
+BLOCK = 32
+SMALLEST = 1e-7
+
+
+@dataclass(frozen=True)
+class TwoStreamConfig:
+    """The two-stream head."""
+
+    # What the logarithm of its score adds to a window's; 0 leaves the stage out (the paper's chain).
+    weight: float = 0.5
+    # γ: what the best objectness of a photo adds to the logit of "where".
+    prior: float = 5.0
+    # λ: with less, it finds parts of what is typical for the photos of a class.
+    regularization: float = 3e-3
+    # Steps of L-BFGS; far from convergence, which these problems need not reach.
+    iterations: int = 40
+
+    def __post_init__(self) -> None:
+        if not (self.weight >= 0 and self.prior >= 0):
+            raise InputError(f"weight and prior must be at least 0, but they are {self.weight}, {self.prior}")
+        if not (self.regularization > 0 and self.iterations >= 1):
+            raise InputError("regularization must be above 0 and iterations at least 1")
+
+
+@stored
+@dataclass(frozen=True)
+class TwoStream:
+    """W, V: (n_classes, d) of "what" and "where"; b: (n_classes,); prior: γ; trace: the objectives."""
+
+    W: Floats
+    V: Floats
+    b: Floats
+    prior: float
+    trace: tuple[float, ...] = ()
+
+    def log_scores(self, X: NDArray[np.floating], share: Floats) -> Floats:
+        """log a + log r of the windows of one photo, (n, n_classes); share: their objectness."""
+        if len(X) == 0:
+            return np.empty((0, len(self.b)), np.float32)
+        X = np.asarray(X, np.float32)
+        what = X @ self.W.T + self.b
+        where = X @ self.V.T + np.float32(self.prior) * share
+        most = np.maximum(what.max(axis=1, keepdims=True), 0)
+        what -= most + np.log(np.exp(what - most).sum(axis=1, keepdims=True) + np.exp(-most))
+        where -= where.max(axis=0)
+        where -= np.log(np.exp(where).sum(axis=0))
+        return np.asarray(what + where, np.float32)
+
+
+def train_two_stream(
+    features: Features,
+    tags: NDArray[np.int8],
+    share: Floats,
+    config: TwoStreamConfig,
+    *,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> TwoStream:
+    """The head of all classes at once, by L-BFGS; share: (n_windows, n_classes), the prior of "where".
+
+    About `config.iterations` passes over the features. Memory: the prior once more, and a block of photos per
+    worker, 8 d bytes a window.
+    """
+    photos = np.flatnonzero(np.diff(features.offsets) > 0)
+    blocks = [
+        _Block(features, tags, share, photos[i : i + BLOCK], config.prior)
+        for i in range(0, len(photos), BLOCK)
+    ]
+    d, n_classes = features.X.shape[1], tags.shape[1]
+    trace: list[float] = []
+    progress("two streams", 0, config.iterations)
+
+    def note(intermediate_result: object) -> None:
+        trace.append(float(intermediate_result.fun))  # type: ignore[attr-defined]
+        progress("two streams", min(len(trace), config.iterations), config.iterations)
+
+    with one_thread(), ThreadPoolExecutor(n_workers(workers)) as threads:
+
+        def objective(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+            T = theta.reshape(2 * n_classes, d + 1)
+            parts = threads.map(lambda block: block(T.astype(np.float32)), blocks)
+            value, gradient = 0.0, np.zeros_like(T)
+            for loss, slope in parts:
+                value += loss / len(photos)
+                gradient += slope / len(photos)
+            weights = T[:, :d]
+            gradient[:, :d] += config.regularization * weights
+            return value + config.regularization / 2 * float((weights**2).sum()), gradient.ravel()
+
+        start = np.zeros(2 * n_classes * (d + 1))
+        found = minimize(
+            objective,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            callback=note,
+            options={"maxiter": config.iterations, "ftol": 1e-6},
+        )
+    progress("two streams", config.iterations, config.iterations)
+    T = found.x.reshape(2, n_classes, d + 1).astype(np.float32)
+    return TwoStream(T[0, :, :d], T[1, :, :d], T[0, :, d], config.prior, tuple(trace))
+
+
+class _Block:
+    """Some photos: their part of the loss, and of its gradient by W | b over V | 0, (2 n_classes, d + 1)."""
+
+    def __init__(
+        self,
+        features: Features,
+        tags: NDArray[np.int8],
+        share: Floats,
+        photos: Sequence[int] | NDArray[np.intp],
+        prior: float,
+    ) -> None:
+        spans = [(int(features.offsets[i]), int(features.offsets[i + 1])) for i in photos]
+        self.X, self.spans = features.X, spans
+        self.start = np.cumsum([0, *(z - a for a, z in spans)])
+        self.prior = np.concatenate([np.float32(prior) * share[a:z] for a, z in spans])
+        self.present, self.known = tags[photos] == 1, tags[photos] != 0
+
+    def __call__(self, T: Floats) -> tuple[float, NDArray[np.float64]]:
+        X = np.concatenate([self.X[a:z] for a, z in self.spans]).astype(np.float32)
+        n_classes = len(T) // 2
+        logits = X @ T[:, :-1].T
+        what = _softmax_with_none(logits[:, :n_classes] + T[:n_classes, -1])
+        where = logits[:, n_classes:] + self.prior
+        for a, z in pairwise(self.start):
+            where[a:z] = np.exp(where[a:z] - where[a:z].max(axis=0))
+            where[a:z] /= where[a:z].sum(axis=0)
+        both = what * where
+        phi = np.clip(
+            np.add.reduceat(both, self.start[:-1], axis=0).astype(np.float64), SMALLEST, 1 - SMALLEST
+        )
+        right = np.where(self.present, phi, 1 - phi)
+        loss = -float(np.log(right)[self.known].sum())
+        slope = np.where(self.known, np.where(self.present, -1, 1) / right, 0)  # of the loss by phi
+        sizes = np.diff(self.start)
+        by_window = both * np.repeat(slope, sizes, axis=0).astype(np.float32)
+        by_what = by_window - what * by_window.sum(axis=1, keepdims=True)
+        by_where = by_window - where * np.repeat(slope * phi, sizes, axis=0).astype(np.float32)
+        by_logit = np.concatenate([by_what, by_where], axis=1)
+        gradient = np.zeros(T.shape)
+        gradient[:, :-1] = by_logit.T @ X
+        gradient[:n_classes, -1] = by_what.sum(axis=0)
+        return loss, gradient
+
+
+def _softmax_with_none(logits: Floats) -> Floats:
+    """Softmax over the classes and one more, "none of them", of logit 0; the classes' part."""
+    most = np.maximum(logits.max(axis=1, keepdims=True), 0)
+    power = np.exp(logits - most)
+    return np.asarray(power / (power.sum(axis=1, keepdims=True) + np.exp(-most)))

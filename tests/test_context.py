@@ -1,0 +1,122 @@
+"""Context and competition: the last map in a window's vector, and between the tags of a photo."""
+
+import numpy as np
+import pytest
+
+from tag2box.errors import InputError
+from tag2box.maps.competition import Activations, find_competition, fit_activations
+from tag2box.maps.context import Context, fit_context
+from tag2box.maps.object_maps import Maps, MapsConfig, ObjectMaps, Objectness, objectness
+from tag2box.windows.record import Windows
+
+SIZE = np.array([80, 60])
+
+
+def context(c=5, k=3, ring=0.4, length=14.0, seed=0):
+    rng = np.random.default_rng(seed)
+    return Context(
+        rng.normal(size=c).astype(np.float32), rng.normal(size=(c, k)).astype(np.float32), ring, length
+    )
+
+
+def slow_context(of, map_, boxes, size, fine=40):
+    """Means over a fine grid of points: the map is constant in each cell."""
+    h, w, _ = map_.shape
+    y, x = ((np.arange(n * fine) + 0.5) / (n * fine) for n in (h, w))
+    cells = (map_.astype(np.float64) - of.mean) @ of.U
+    points = cells[np.minimum((y * h).astype(int), h - 1)][:, np.minimum((x * w).astype(int), w - 1)]
+    out = []
+    for box in boxes / np.tile(size, 2):
+        margin = of.ring * (box[2:] - box[:2])
+        inner = _within(box, x, y)
+        outer = _within(np.concatenate([box[:2] - margin, box[2:] + margin]), x, y) & ~inner
+        inside = points[inner].mean(axis=0)
+        around = points[outer].mean(axis=0) if outer.any() else np.zeros(cells.shape[2])
+        vector = np.concatenate([inside, inside - around])
+        out.append(vector * of.length / np.linalg.norm(vector))
+    return np.array(out)
+
+
+def _within(box, x, y):
+    return ((x >= box[0]) & (x < box[2]))[None] & ((y >= box[1]) & (y < box[3]))[:, None]
+
+
+def test_context_is_the_mean_inside_and_its_difference_to_the_ring():
+    map_ = np.random.default_rng(1).normal(size=(6, 8, 5)).astype(np.float16)
+    boxes = np.array([[0, 0, 80, 60], [10, 10, 40, 30], [3, 7, 9, 50], [60, 40, 80, 60]], np.float32)
+    of = context()
+    np.testing.assert_allclose(
+        of(map_, boxes, SIZE), slow_context(of, map_, boxes, SIZE), rtol=0.05, atol=0.2
+    )
+    assert of(map_, boxes[:0], SIZE).shape == (0, of.width)
+    np.testing.assert_allclose(np.linalg.norm(of(map_, boxes, SIZE), axis=1), 14, rtol=1e-5)
+
+
+def two_photos():
+    rng = np.random.default_rng(0)
+    maps = Maps(
+        rng.normal(size=(48 + 20, 5)).astype(np.float16), np.array([0, 48, 68]), np.array([[6, 8], [4, 5]])
+    )
+    xyxy = np.array([[0, 0, 80, 60], [10, 10, 40, 30], [0, 0, 50, 40]], np.float32)
+    return maps, Windows(xyxy, np.array([0, 2, 3]), np.array([[80, 60], [50, 40]]))
+
+
+def test_context_of_all_is_that_of_each_photo():
+    maps, windows = two_photos()
+    of = context()
+    rows = of.of_all(maps, windows, 0, 2)
+    np.testing.assert_array_equal(rows[:2], of(maps[0], windows[0], windows.sizes[0]))
+    np.testing.assert_array_equal(of.of_all(maps, windows, 1, 2), rows[2:])
+
+
+def test_components_are_those_of_most_variance():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 4)) * [1, 5, 0.1, 2] + 3
+    maps = Maps(X.astype(np.float32), np.array([0, 500]), np.array([[20, 25]]))
+    of = fit_context(maps, MapsConfig(context=2))
+    np.testing.assert_allclose(np.abs(of.U).round(1), [[0, 0], [1, 0], [0, 0], [0, 1]], atol=0.1)
+    np.testing.assert_allclose(of.mean, X.mean(axis=0), rtol=1e-4)
+    assert fit_context(maps, MapsConfig(context=192)).U.shape == (4, 4)  # no more than there are
+
+
+def test_shares_of_a_cell_add_up_to_one_and_follow_the_activations():
+    U = np.array([[4, 0], [0, 4], [0, 0]], np.float32)
+    map_ = np.zeros((1, 2, 2), np.float32)
+    map_[0, 0, 0] = map_[0, 1, 1] = 1
+    shares = Activations(U, np.zeros(3, np.float32)).shares(map_, np.array([0, 1]))
+    np.testing.assert_allclose(shares.sum(axis=0), 1, rtol=1e-6)
+    assert shares[0, 0, 0] > 0.9
+    assert shares[1, 0, 1] > 0.9
+
+
+def test_activations_are_a_logistic_regression_on_the_mean_of_the_cells():
+    rng = np.random.default_rng(0)
+    tags = rng.choice([-1, 1], (200, 2)).astype(np.int8)
+    cells = rng.normal(size=(200, 6, 3)) + np.array([2.0, 0, 0]) * (tags[:, :1, None] > 0)
+    maps = Maps(cells.reshape(-1, 3).astype(np.float32), np.arange(201) * 6, np.tile([2, 3], (200, 1)))
+    found = fit_activations(maps, tags)
+    logits = np.array([found.tags(maps[i]) for i in range(200)])
+    assert ((logits[:, 0] > 0) == (tags[:, 0] > 0)).mean() > 0.9
+    assert np.abs(found.U[0]).argmax() == 0
+    only = fit_activations(maps, np.ones((200, 1), np.int8))
+    assert not only.U.any()
+    assert not only.d.any()
+
+
+def test_only_photos_of_several_tags_change():
+    maps, windows = two_photos()
+    of = ObjectMaps(np.random.default_rng(1).normal(size=(2, 5)).astype(np.float32), np.zeros(2, np.float32))
+    share = np.concatenate([objectness(of(maps[i]), windows[i], windows.sizes[i], 0.25) for i in range(2)])
+    found = find_competition(
+        maps, windows, np.array([[1, 1], [-1, 1]], np.int8), Objectness(of, share), MapsConfig()
+    )
+    np.testing.assert_array_equal(found.share[2:], share[2:])
+    present = np.array([0, 1])
+    mixed = of(maps[0]) * found.activations.shares(maps[0], present)
+    np.testing.assert_array_equal(found.share[:2], objectness(mixed, windows[0], windows.sizes[0], 0.25))
+
+
+@pytest.mark.parametrize("wrong", [{"context": -1}, {"context_ring": 0}, {"context_length": 0}])
+def test_bad_settings_are_refused(wrong):
+    with pytest.raises(InputError):
+        MapsConfig(**wrong)

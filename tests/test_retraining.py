@@ -1,0 +1,85 @@
+"""Retraining on found boxes: what is positive, what is negative, and what that teaches."""
+
+import numpy as np
+import pytest
+
+from tag2box.boxes import iou_matrix
+from tag2box.errors import InputError
+from tag2box.features.extract import Features
+from tag2box.training.retraining import RetrainConfig, find_boxes, label_windows, retrain
+from tag2box.training.two_stream import TwoStream
+from tag2box.windows.record import Windows
+
+
+def random_windows(n_images=4, each=60, seed=0):
+    rng = np.random.default_rng(seed)
+    corner = rng.random((n_images * each, 2)) * 60
+    xyxy = np.concatenate([corner, corner + 10 + rng.random((len(corner), 2)) * 30], axis=1)
+    sizes = np.tile([100, 100], (n_images, 1))
+    return Windows(xyxy.astype(np.float32), np.arange(n_images + 1) * each, sizes)
+
+
+def test_labels_follow_the_overlap_with_the_box():
+    windows = random_windows()
+    tags = np.array([[1], [-1], [1], [0]], np.int8)
+    boxes = (np.array([7, 130]),)
+    config = RetrainConfig(positives=3)
+    (positive,), (negative,) = label_windows(windows, tags, boxes, config)
+    for image, row in ((0, 7), (2, 130)):
+        rows = windows.rows_of([image])
+        overlap = iou_matrix(windows.xyxy[[row]], windows.xyxy[rows])[0]
+        mine = positive[windows.image_of(positive) == image]
+        assert row in mine
+        assert 1 <= len(mine) <= 3
+        assert (overlap[mine - rows[0]] >= 0.6).all()
+        others = negative[windows.image_of(negative) == image]
+        assert set(others) == set(rows[(overlap > 0.1) & (overlap < 0.4)])
+    assert set(windows.rows_of([1])) <= set(negative)
+    assert not set(windows.rows_of([3])) & {*positive, *negative}  # nothing is known of it
+    assert not set(positive) & set(negative)
+
+
+def test_boxes_are_the_best_by_prior_and_streams():
+    windows = random_windows(n_images=2)
+    rng = np.random.default_rng(1)
+    X, share = rng.normal(size=(120, 4)).astype(np.float32), rng.random((120, 2)).astype(np.float32)
+    head = TwoStream(
+        *(rng.normal(size=(2, 4)).astype(np.float32) for _ in range(2)), np.zeros(2, np.float32), 5.0
+    )
+    tags = np.array([[1, -1], [1, 1]], np.int8)
+    first, second = find_boxes(windows, Features(X, windows.offsets), tags, share, head)
+    score = share[60:] + 0.5 * head.log_scores(X[60:], share[60:])
+    assert (first[1], second[0]) == tuple(60 + score.argmax(axis=0))
+    assert len(first) == 2
+    assert len(second) == 1
+
+
+def test_a_part_of_the_object_becomes_a_negative():
+    """A window that shows a part scores as high as the object, until windows near the boxes are negatives."""
+    n = 40
+    whole, part, ground = [20, 20, 80, 80], [20, 20, 40, 80], [0, 0, 15, 15]  # the part overlaps by a third
+    xyxy = np.array([whole, part, ground] * n, np.float32)
+    windows = Windows(xyxy, np.arange(n + 1) * 3, np.tile([100, 100], (n, 1)))
+    rng = np.random.default_rng(0)
+    X = rng.normal(0, 0.5, (3 * n, 4)).astype(np.float32)
+    tags = np.where(np.arange(n) % 2, -1, 1)[:, None].astype(np.int8)
+    thing = np.repeat(tags[:, 0] == 1, 3)
+    X[thing & (np.arange(3 * n) % 3 < 2), 0] += 5  # whole and part look alike to the class
+    X[np.arange(3 * n) % 3 == 1, 1] += 5  # but a part looks like a part, in any photo
+    boxes = (windows.rows_of(tags[:, 0] == 1)[::3],)
+    features = Features(20 * X / np.linalg.norm(X, axis=1, keepdims=True), windows.offsets)
+    gap = {}
+    for near in ((0.1, 0.4), (0.0, 0.0)):
+        weights = retrain(windows, features, tags, boxes, RetrainConfig(near=near))
+        scores = features.X @ weights.W[0] + weights.b[0]
+        gap[near] = (scores[boxes[0]] - scores[boxes[0] + 1]).mean()
+    assert gap[0.1, 0.4] > gap[0.0, 0.0] + 0.3
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"method": "boost"}, {"near": (0.4, 0.1)}, {"near": (0.1,)}, {"C": 0}, {"positives": 0}, {"tag": -1}],
+)
+def test_bad_settings_are_refused(wrong):
+    with pytest.raises(InputError):
+        RetrainConfig(**wrong)
