@@ -4,6 +4,7 @@ import json
 import pickle
 import subprocess
 import sys
+import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +18,7 @@ from tag2box.features.extract import FeaturesConfig
 from tag2box.features.networks.content import network_hash
 from tag2box.features.projection import Projection
 from tag2box.maps.object_maps import MapsConfig, ObjectMaps, objectness
+from tag2box.runtime.arrays import npy_header
 from tag2box.training.calibration import calibrate
 from tag2box.training.scoring import Weights, score_windows
 from tag2box.windows.search import Windows, WindowsConfig, search_windows
@@ -189,3 +191,7 @@ def test_what_is_no_detector_is_refused(detector, tmp_path):
         Detector.load(path)
     with pytest.raises(InputError, match=r"W must be \(n_classes, d\)"):
         replace(detector, W=detector.W[:, :3])
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("header.npy", npy_header((10**13,), np.dtype(np.float64)))  # 80 TB
+    with pytest.raises(InputError, match=r"is not a detector that tag2box saved: .* cannot be an array"):
+        Detector.load(path)

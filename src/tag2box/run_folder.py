@@ -24,6 +24,7 @@ from tag2box.images import ImageSet
 from tag2box.pipeline import Config, detect, learn
 from tag2box.run_notes import (
     detector_maker,
+    is_old,
     own_detector,
     read_json,
     read_path,
@@ -56,10 +57,10 @@ class RunFolder:
             stored = read_json(self.folder / "run.json")
         refuse_newer(stored, self.folder)
         with self._expecting("run.json", self._unfinished()):
-            run = unchecked(stored)
+            run = stored if is_old(stored) else unchecked(stored)
             self.keys: dict[str, str] = run["stages"]
             self.images = read_stored_images(run["images"], self.folder)
-            self._made: dict[str, str] | None = run["detector"]
+            self._made: dict[str, str] | None = run.get("detector")
         self.config = read_settings(Config(), self.folder / "config.toml")
 
     def has(self, stage: str) -> bool:
@@ -129,8 +130,9 @@ class RunFolder:
         if not (file := self.folder / "detections.json").is_file():
             return []
         with self._expecting(file.name, "remove it, and detect again"):
-            entries: list[dict[str, Any]] = unchecked(read_json(file))["detections"]
-            return entries
+            stored = read_json(file)
+            entries = stored if isinstance(stored, list) else unchecked(stored)["detections"]
+            return [{**entry, "key": str(entry["key"])} for entry in entries]
 
     def set_truth(self, truth: Path, split: str | None, metric: str) -> None:
         """Remember by which true boxes the run was evaluated last, for the report."""

@@ -16,6 +16,7 @@ from tag2box.runtime.store import Store
 
 __all__ = [
     "detector_maker",
+    "is_old",
     "own_detector",
     "read_json",
     "read_path",
@@ -64,6 +65,11 @@ def detector_maker(folder: Path) -> dict[str, str] | None:
 def read_json(file: Path) -> Any:
     """What is in a JSON file."""
     return json.loads(file.read_text(encoding="utf-8"))
+
+
+def is_old(stored: Any) -> bool:
+    """Whether `run.json` is by a version that knew neither formats nor checksums; its results can be read."""
+    return isinstance(stored, dict) and not {"format", "crc"} & stored.keys()
 
 
 def refuse_newer(stored: Any, folder: Path) -> None:

@@ -39,6 +39,7 @@ from tag2box.runtime.parts import BROKEN, DamagedError, Rows, Shards, intact_row
 
 __all__ = ["DamagedError", "Store", "existing", "stage_key"]
 
+UNKNOWN = -1  # in the place of a checksum
 RESULT = re.compile(r"(?P<done>[0-9a-f]{12})|\.(?P<key>[0-9a-f]{12})\.(?P<state>part|new|old)")
 
 
@@ -80,7 +81,7 @@ class Store:
         """The stored record, checked; its large arrays are mapped, read-only."""
         home = self._home(stage, key)
         try:
-            stored = unchecked(json.loads((home / "record.json").read_text(encoding="utf-8")))
+            stored = _record(home)
             if stored["key"] != key:
                 raise DamagedError("it holds the result of other settings")
             arrays = {name: _checked_array(home, name, crc) for name, crc in stored["arrays"].items()}
@@ -191,8 +192,17 @@ def _remove(path: Path) -> None:
         raise Tag2BoxError(f"cannot remove {path}: {error.strerror or error}") from error
 
 
+def _record(home: Path) -> dict[str, Any]:
+    stored = json.loads((home / "record.json").read_text(encoding="utf-8"))
+    if "crc" not in stored and isinstance(stored["arrays"], list):  # by a version without checksums
+        return {**stored, "arrays": dict.fromkeys(stored["arrays"], UNKNOWN)}
+    return unchecked(stored)
+
+
 def _checked_array(home: Path, name: str, crc: int | None) -> NDArray[Any]:
     path = home / f"{name}.npy"
+    if crc == UNKNOWN:
+        return read_array(path)
     if crc is None:
         intact = rows_are_intact(home)
     else:
