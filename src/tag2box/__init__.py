@@ -35,10 +35,13 @@ if TYPE_CHECKING:
     from tag2box.mil.latent import LatentSVC, SmoothLatentSVC
     from tag2box.mil.smoothing import simplex_projection, smoothed_max
     from tag2box.neighbors.search import Neighbors, group_neighbors
-    from tag2box.pipeline import Config
+    from tag2box.stages import Config
     from tag2box.training.initial import InitialConfig
     from tag2box.training.refinement import RefineConfig
-    from tag2box.windows.search import Windows, WindowsConfig, find_windows, selective_search
+    from tag2box.training.retraining import RetrainConfig
+    from tag2box.training.two_stream import TwoStreamConfig
+    from tag2box.windows.record import Windows
+    from tag2box.windows.search import WindowsConfig, find_windows, selective_search
 
 __all__ = [
     "Bags",
@@ -59,11 +62,13 @@ __all__ = [
     "Neighbors",
     "PerInstance",
     "RefineConfig",
+    "RetrainConfig",
     "Scores",
     "SmoothLatentSVC",
     "Tag2Box",
     "Tag2BoxError",
     "Truth",
+    "TwoStreamConfig",
     "Windows",
     "WindowsConfig",
     "__version__",
@@ -90,7 +95,7 @@ __all__ = [
 
 _HOME = {
     "Bags": "mil.bags",
-    "Config": "pipeline",
+    "Config": "stages",
     "CorLoc": "evaluation.scores",
     "Cover": "cover.greedy",
     "CoverConfig": "cover.config",
@@ -107,12 +112,14 @@ _HOME = {
     "Neighbors": "neighbors.search",
     "PerInstance": "mil.bags",
     "RefineConfig": "training.refinement",
+    "RetrainConfig": "training.retraining",
     "Scores": "evaluation.scores",
     "SmoothLatentSVC": "mil.latent",
     "Tag2Box": "estimator",
     "Tag2BoxError": "errors",
     "Truth": "images",
-    "Windows": "windows.search",
+    "TwoStreamConfig": "training.two_stream",
+    "Windows": "windows.record",
     "WindowsConfig": "windows.search",
     "contrast": "cover.snapping",
     "corloc": "evaluation.scores",

@@ -73,7 +73,36 @@ VERSIONS = {
 
 @dataclass(frozen=True)
 class Config:
-    """All settings, one group per stage."""
+    """The settings of all stages.
+
+    Parameters
+    ----------
+    windows : WindowsConfig
+        The windows.
+    features : FeaturesConfig
+        The network and the features.
+    maps : MapsConfig
+        The object maps.
+    cover : CoverConfig
+        The neighbors and the cover.
+    initial : InitialConfig
+        The initial detector.
+    refine : RefineConfig
+        The refinement.
+    two_stream : TwoStreamConfig
+        The head of two streams.
+    retrain : RetrainConfig
+        The SVM on the boxes found.
+    detect : DetectConfig
+        The detections.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> config = t2b.Config(windows=t2b.WindowsConfig(max_windows=200))
+    >>> config.windows.max_windows, config.cover.alpha
+    (200, 0.95)
+    """
 
     windows: WindowsConfig = field(default_factory=WindowsConfig)
     features: FeaturesConfig = field(default_factory=FeaturesConfig)

@@ -15,7 +15,38 @@ UNKNOWN = {"ignore": 0, "positive": 1, "negative": -1}
 
 @dataclass(frozen=True)
 class CoverConfig:
-    """How the first windows are found. The defaults are from the table in docs/cover.md."""
+    """Settings of the first windows: neighbors and cover.
+
+    Parameters
+    ----------
+    initializer : {"cover", "negative_mining"}, default="cover"
+        How the first windows are found: by the paper's cover, or by negative mining (Siva et al. 2012).
+    dimensions : int, default=128
+        The number of leading dimensions of the features by which neighbors are found.
+    k : float, default=0.5
+        The number of nearest images to use, as a share of the positive ones.
+    t : int, default=1
+        The number of windows that count in an image.
+    g : {"identity", "sqrt", "log1p"}, default="identity"
+        What they count for.
+    alpha : float, default=0.95
+        The share of all that must be covered.
+    method : {"marginal", "score"}, default="score"
+        "marginal" is the paper's greedy, "score" the order of the authors' release.
+    seeds : float, default=0.2
+        The share of an image's windows that may be selected: those with the most positive neighbors.
+    snap : {"objectness", "contrast", "none"}, default="objectness"
+        By which score a covered window is replaced by the best window that overlaps it; "none" keeps it, as
+        in the paper.
+    unknown : {"ignore", "positive", "negative"}, default="ignore"
+        What a tag of 0 means, in training too.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> t2b.CoverConfig(snap="none").initializer
+    'cover'
+    """
 
     # "cover" is the paper's; "negative_mining" its rival (Siva et al. 2012).
     initializer: str = "cover"

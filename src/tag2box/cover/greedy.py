@@ -63,12 +63,42 @@ class CoverGraph:
 @stored
 @dataclass(frozen=True)
 class Cover:
-    """What was selected, what each pick gained, and the windows it covers, in order of selection.
+    """The windows that were selected, and the windows that they cover.
 
-    selected: rows of X; gains: (n_selected,); covered: rows of X, distinct; image: the image of each covered
-    window; by: which pick covered it first. F_S, F_V: the value reached and the value of all of V.
-    at_least: no selection that reaches the same goal is smaller than this (0 where nothing was to be done).
-    message: empty, or why the cover is not what was asked for.
+    Parameters
+    ----------
+    selected : ndarray of int64 of shape (n_selected,)
+        The selected windows, as rows of X, in order of selection.
+    gains : ndarray of shape (n_selected,)
+        How much each of them added to F.
+    covered : ndarray of int64 of shape (n_covered,)
+        The covered windows, as rows of X, in order of selection.
+    image : ndarray of int32 of shape (n_covered,)
+        The image of each covered window.
+    by : ndarray of int64 of shape (n_covered,)
+        Which of the selected windows covered it first.
+    F_S : float
+        The value of F that was reached.
+    F_V : float
+        The value of F for all windows.
+    at_least : int
+        The number of windows that every selection with this goal needs; 0 if there was nothing to do.
+    message : str, default=""
+        Why the cover is not what was asked for, if it is not.
+
+    See Also
+    --------
+    greedy_cover : Makes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> X = np.array([[0.0], [5.0], [1.0], [9.0], [0.5], [7.0]], np.float32)
+    >>> neighbors = t2b.group_neighbors(X, [0, 2, 4, 6], queries=np.arange(6), k=3, workers=1)
+    >>> cover = t2b.greedy_cover(t2b.cover_graph(neighbors, positive=[0, 2], k=2))
+    >>> cover.F_S, cover.F_V, cover.bound
+    (2.0, 2.0, 1.0)
     """
 
     selected: NDArray[np.int64]
@@ -83,11 +113,19 @@ class Cover:
 
     @property
     def bound(self) -> float:
-        """At most this many times the size of the smallest selection that reaches the same goal."""
+        """The selection is at most this many times as large as the smallest with the same goal."""
         return len(self.selected) / self.at_least if self.at_least else 1.0
 
     def first(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """The first covered window of each covered image: (images ascending, rows of X)."""
+        """Find the first covered window of each image.
+
+        Returns
+        -------
+        images : ndarray of shape (n_images,)
+            The covered images, ascending.
+        rows : ndarray of shape (n_images,)
+            The first covered window of each, as a row of X.
+        """
         images, at = np.unique(self.image, return_index=True)
         return images, self.covered[at]
 
@@ -111,11 +149,34 @@ def as_mask(images: ArrayLike, n_images: int, name: str) -> NDArray[np.bool_]:
 def cover_graph(
     neighbors: Neighbors, positive: ArrayLike, k: int, seeds: NDArray[np.bool_] | None = None
 ) -> CoverGraph:
-    """The graph of one class: the windows of its positive images, and their boxes among the `k` nearest.
+    """Build the graph of one class: the windows of its positive images and their nearest windows in others.
 
-    `positive` is a bool mask over the images, or their indices. Queries of other images are left out, so one
-    table serves every class, and every `k` up to its own. `seeds`: a mask over the rows of X, the windows
-    that may be selected (any may be covered). Two passes over the table.
+    Parameters
+    ----------
+    neighbors : Neighbors
+        The nearest images of each window. Windows of other images are left out, so that one table serves
+        every class.
+    positive : array-like of int or bool
+        The positive images: their indices, or a mask over all images.
+    k : int
+        The number of nearest images to use, at most those in the table.
+    seeds : ndarray of bool of shape (n,), default=None
+        A mask over the rows of X: the windows that may be selected. Any window may be covered.
+
+    Returns
+    -------
+    CoverGraph
+        The graph, for `greedy_cover`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> X = np.array([[0.0], [5.0], [1.0], [9.0], [0.5], [7.0]], np.float32)
+    >>> neighbors = t2b.group_neighbors(X, [0, 2, 4, 6], queries=np.arange(6), k=3, workers=1)
+    >>> graph = t2b.cover_graph(neighbors, positive=[0, 2], k=2)
+    >>> graph.V.tolist(), graph.degree.tolist()
+    ([0, 1, 4, 5], [2, 2, 2, 2])
     """
     if not 1 <= k <= neighbors.image.shape[1]:
         raise InputError(f"k must lie between 1 and the table's {neighbors.image.shape[1]}, but it is {k}")
@@ -154,16 +215,51 @@ def greedy_cover(
     alpha: float = 0.95,
     method: str = "marginal",
 ) -> Cover:
-    """Select windows until F(S) ≥ alpha F(V), or until nothing more can be gained.
+    """Select few windows whose neighbors reach nearly every positive image.
 
-    `t`: boxes that count in an image, `None` for all of them. `g`: identity, sqrt, log1p, or any concave
-    nondecreasing function of an array with g(0) = 0. `method`: "marginal" is the paper's greedy; "score" is
-    the authors' release, which takes windows by their share of positives among the k and leaves out images
-    that are full; unlike it, this one stops where windows run out. Ties: smaller total distance, then smaller
-    index.
+    With Γ(S) the neighbors of the selection S and B_I the windows of image I, windows are selected greedily
+    until::
 
-    Gains are counted in units of 2^-30 of the first step of g, so that equal sums are equal. Memory: about
-    30 bytes a window beside the graph.
+        F(S) = Σ_I g(min{t, |Γ(S) ∩ B_I|}) ≥ alpha · F(V)
+
+    or until nothing more can be gained (Song et al. 2014).
+
+    Parameters
+    ----------
+    graph : CoverGraph
+        The graph of the class, from `cover_graph`.
+    t : int, default=1
+        The number of windows that count in an image. None stands for all.
+    g : {"identity", "sqrt", "log1p"} or callable, default="identity"
+        What they count for: a concave, nondecreasing function of an array with g(0) = 0.
+    alpha : float, default=0.95
+        The share of F(V) to reach.
+    method : {"marginal", "score"}, default="marginal"
+        "marginal" is the paper's greedy. "score" is that of the authors' release: windows in the order of
+        their share of positive images among the k nearest.
+
+    Returns
+    -------
+    Cover
+        The selection, its gains and the windows that it covers. Ties go to the smaller total distance, then
+        to the smaller row.
+
+    Notes
+    ----- Gains are counted in units of 2^-30 of the first step of g, so that equal sums are equal. Memory:
+    about 30 bytes per window beside the graph.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> X = np.array([[0.0], [5.0], [1.0], [9.0], [0.5], [7.0]], np.float32)
+    >>> neighbors = t2b.group_neighbors(X, [0, 2, 4, 6], queries=np.arange(6), k=3, workers=1)
+    >>> cover = t2b.greedy_cover(t2b.cover_graph(neighbors, positive=[0, 2], k=2))
+    >>> cover.selected.tolist()
+    [0]
+    >>> images, rows = cover.first()
+    >>> images.tolist(), rows.tolist()
+    ([0, 2], [0, 4])
     """
     if not 0 < alpha <= 1:
         raise InputError(f"alpha must lie above 0 and up to 1, but it is {alpha}")

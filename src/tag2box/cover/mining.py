@@ -14,12 +14,35 @@ __all__ = ["negative_mining"]
 
 
 def negative_mining(neighbors: Neighbors, positive: ArrayLike, negative: ArrayLike | None = None) -> Cover:
-    """One window per positive image, the farthest from all negatives, in that order; F counts images.
+    """Take the window of each positive image that is farthest from all negative images (Siva et al. 2012).
 
-    `positive`, `negative`: bool masks over the images, or their indices; negative are all others by default.
-    A window with no negative image among its neighbors is farther from them than the farthest listed, and
-    goes before the others; of such windows the one whose list reaches farther comes first. Ties go to the
-    smaller row. `gains` are 1, as one image is covered by each pick.
+    Parameters
+    ----------
+    neighbors : Neighbors
+        The nearest images of each window, from `group_neighbors`.
+    positive : array-like of int or bool
+        The positive images: their indices, or a mask over all images.
+    negative : array-like of int or bool, default=None
+        The negative images. None stands for all others.
+
+    Returns
+    -------
+    Cover
+        One window per positive image, the farthest first. F counts images.
+
+    Notes
+    ----- A window with no negative image among its neighbors is farther than the farthest listed and goes
+    before the others; of such windows, the one whose list reaches farther comes first. Ties go to the
+    smaller row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> X = np.array([[0.0], [5.0], [1.0], [9.0], [0.5], [7.0]], np.float32)
+    >>> neighbors = t2b.group_neighbors(X, [0, 2, 4, 6], queries=np.arange(6), k=3, workers=1)
+    >>> t2b.negative_mining(neighbors, positive=[0, 2]).selected.tolist()
+    [1, 5]
     """
     if neighbors.own is None or neighbors.queries is None:
         raise InputError("negative mining needs to know each query's image: take a table of group_neighbors")

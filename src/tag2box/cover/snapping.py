@@ -43,10 +43,38 @@ def above_chance(graph: CoverGraph, n_images: int) -> NDArray[np.float64]:
 def contrast(
     xyxy: ArrayLike, offsets: ArrayLike, degree: ArrayLike, *, power: float = 3.0, ring: float = 0.25
 ) -> NDArray[np.float64]:
-    """The contrast of every window, (n,), from `degree` above chance, (n,).
+    """Score how much a window stands out from what surrounds it.
 
-    xyxy: (n, 4); offsets: (n_images + 1,) where each image's windows start; power: of a vote; ring: how far
-    the surroundings reach beyond each side, as a share of the window's size. A negative degree counts as 0.
+    Each pixel gets the mean vote of the windows over it, a vote being the degree to the given power. The
+    contrast of a window is its degree times the root of its area times the difference of the mean vote
+    inside and in a ring around it.
+
+    Parameters
+    ----------
+    xyxy : array-like of shape (n, 4)
+        The windows of all images.
+    offsets : array-like of shape (n_images + 1,)
+        Where the windows of each image start.
+    degree : array-like of shape (n,)
+        The share of positive images among the nearest images of each window, less that expected by chance. A
+        negative degree counts as 0.
+    power : float, default=3.0
+        The power of a vote.
+    ring : float, default=0.25
+        How far the surroundings reach beyond each side, as a share of the window's size.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        The contrast of every window.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> xyxy = [[0, 0, 64, 64], [16, 16, 48, 48], [20, 20, 32, 32]]
+    >>> score = t2b.contrast(xyxy, offsets=[0, 3], degree=[0.1, 0.5, 0.5])
+    >>> int(score.argmax())
+    1
     """
     boxes = as_boxes(xyxy)
     bounds = np.asarray(offsets, dtype=np.int64)

@@ -22,19 +22,46 @@ def read_images(
     classes: Sequence[str] | None = None,
     on_error: str = "fail",
 ) -> ImageSet:
-    """The images and tags of `path`, whose format is recognized: docs/formats.md shows each.
+    """Read images and their tags; the format is recognized.
 
-    path: a folder with one sub-folder per class; the PASCAL VOC devkit; a COCO or YOLO data set; a folder of
-        images together with `tags`; or an annotation file, with the images in its folder.
-    tags: a CSV, JSON Lines, COCO or Label Studio file whose names are relative to `path`.
-    split: a part of the data, such as "train", where the format has parts. By default "trainval", or else
-        "train", of those that there are.
-    classes: only these, in this order.
-    on_error: what to do about files that `tags` names and that are not there: "fail" or "skip". Skipped ones
-        are listed in `skipped`, like symbolic links that lead out of the folder, which are never followed.
+    Parameters
+    ----------
+    path : str or Path
+        A folder with one sub-folder per class; the PASCAL VOC devkit; a COCO or YOLO data set; a folder of
+        images, together with `tags`; or an annotation file, with the images in its folder.
+    tags : str or Path, default=None
+        A CSV, JSON Lines, COCO or Label Studio file whose names are relative to `path`.
+    split : str, default=None
+        A part of the data, such as "train", if the format has parts. By default "trainval" or else "train".
+    classes : sequence of str, default=None
+        The classes to keep, in this order. None keeps all.
+    on_error : {"fail", "skip"}, default="fail"
+        What to do about missing files that `tags` names. Those that are skipped are listed in
+        `ImageSet.skipped`.
 
-    True boxes, where the format has them, go to `truth`: for evaluation only. Images are not decoded here:
-    `tag2box.data.look` does that. Memory: some hundred bytes per image and box; five times the file for JSON.
+    Returns
+    -------
+    ImageSet
+        The images and tags. True boxes, if the format has them, are in `truth`: for evaluation only.
+
+    Notes
+    -----
+    Images are not decoded here. Symbolic links that lead out of the folder are not followed. Memory: some
+    hundred bytes per image and box; five times the file for JSON.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from PIL import Image
+    >>> import tag2box as t2b
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> for name, color in ("cat", "orange"), ("background", "gray"):
+    ...     (folder / name).mkdir()
+    ...     Image.new("RGB", (32, 32), color).save(folder / name / "1.png")
+    >>> images = t2b.read_images(folder)
+    >>> images.ids, images.classes, images.tags.tolist()
+    (('background/1', 'cat/1'), ('cat',), [[-1], [1]])
     """
     if on_error not in {"fail", "skip"}:
         raise InputError(f"on_error must be 'fail' or 'skip', but it is {on_error!r}")

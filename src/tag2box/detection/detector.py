@@ -51,7 +51,26 @@ BROKEN = (KeyError, TypeError, ValueError, EOFError, AttributeError, RecursionEr
 
 @dataclass(frozen=True)
 class DetectConfig:
-    """From window scores to detections."""
+    """Settings of detection: from the scores of windows to boxes.
+
+    Parameters
+    ----------
+    iou_threshold : float, default=0.3
+        A window is dropped if its intersection over union with a better one of its class is greater than
+        this.
+    max_detections : int, default=100
+        The number of boxes to keep per image and class, best first.
+    confidence : bool, default=True
+        Whether scores are confidences in [0, 1], as annotation tools expect, or margins of the SVM.
+    min_score : float, default=-inf
+        The lowest score of a box.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> t2b.DetectConfig(min_score=0.5).iou_threshold
+    0.3
+    """
 
     # A window that overlaps a better one of its class by more goes.
     iou_threshold: float = 0.3
@@ -71,11 +90,70 @@ class DetectConfig:
 
 @dataclass(frozen=True, eq=False)
 class Detector:
-    """W: (n_classes, d) and b: (n_classes,), with how windows are found, described and scored.
+    """A linear detector, with everything needed to find the same boxes on another machine.
 
-    network: its `network_hash`. calibration: (n_classes, 2), see there. maps: how a photo's map is made;
-    context: what of it joins a window's vector; objectness, streams and tag: the factors of a `Scorer`, and
-    object_maps, two_stream and activations what they are factors of. trace: per class the rounds of training.
+    `Tag2Box` and `tag2box run` make it; `save` and `load` keep it in one file. The network is not in that
+    file, only its name and hash: the built-in networks come with the package.
+
+    Parameters
+    ----------
+    classes : tuple of str
+        The names of the classes.
+    windows : WindowsConfig
+        How windows are found.
+    features : FeaturesConfig
+        How they are described.
+    projection : Projection
+        The projection of the features.
+    network : str
+        The hash of the network.
+    W : ndarray of shape (n_classes, d)
+        The weights of each class.
+    b : ndarray of shape (n_classes,)
+        The bias of each class.
+    calibration : ndarray of shape (n_classes, 2)
+        The slope and offset of the logistic curve that turns the scores of each class into confidences.
+    maps : MapsConfig
+        How the map of a photo is computed.
+    objectness : float, default=0.0
+        What the best objectness of a photo adds to the score of a window.
+    streams : float, default=0.0
+        What the logarithm of the score of the two streams adds to it.
+    tag : float, default=0.0
+        What the logit of the photo's tag adds to it.
+    context : Context, default=None
+        What the map of the photo adds to the vector of a window.
+    object_maps : ObjectMaps, default=None
+        How the objects of each class are seen in the map.
+    two_stream : TwoStream, default=None
+        The weights of the two streams.
+    activations : Activations, default=None
+        The classifiers of the map's cells, from which the logit of a tag comes.
+    detect_config : DetectConfig
+        How scores become boxes.
+    trace : tuple, default=()
+        The rounds of training of each class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> from tag2box.features.networks.content import network_hash
+    >>> from tag2box.features.projection import Projection
+    >>> features = t2b.FeaturesConfig(levels=(96,), grid=1)
+    >>> detector = t2b.Detector(
+    ...     classes=("cat",),
+    ...     windows=t2b.WindowsConfig(mode="single", max_windows=10),
+    ...     features=features,
+    ...     projection=Projection(np.zeros(320, np.float32), np.eye(320, 4, dtype=np.float32), "l2", 20.0),
+    ...     network=network_hash(features.network),
+    ...     W=np.ones((1, 4)),
+    ...     b=np.zeros(1),
+    ...     calibration=np.array([[1.0, 0.0]]),
+    ... )
+    >>> found = detector.detect(np.zeros((64, 96, 3), np.uint8))
+    >>> found.classes, found.xyxy.tolist()
+    (('cat',), [[0.0, 0.0, 96.0, 64.0]])
     """
 
     classes: tuple[str, ...]
@@ -113,7 +191,7 @@ class Detector:
 
     @cached_property
     def scorer(self) -> Scorer:
-        """What adds to the score of a window."""
+        """The terms that add up to the score of a window."""
         return Scorer(
             Weights(self.W, self.b),
             objectness=self.objectness,
@@ -126,7 +204,7 @@ class Detector:
         )
 
     def check_network(self) -> None:
-        """Refuse to detect with another network than the one of training."""
+        """Raise an `InputError` if the network is not the one of training."""
         if network_hash(self.features.network) != self.network:
             raise InputError(
                 f"the network {self.features.network}, its weights or its TOML are not those that this "
@@ -134,7 +212,20 @@ class Detector:
             )
 
     def detect(self, source: Source, *, streams: int = 1) -> Detections:
-        """What is in one photo, a file or an array: described, scored, selected; streams: threads to use."""
+        """Find the learned objects in one photo.
+
+        Parameters
+        ----------
+        source : str, Path, ndarray or PIL.Image.Image
+            The photo.
+        streams : int, default=1
+            The number of threads of the network.
+
+        Returns
+        -------
+        Detections
+            The boxes by class, best first.
+        """
         self.check_network()
         windows, X, map_ = self.describe(source, streams=streams)
         return self.select(self.scorer(X, windows.xyxy, windows.sizes[0], map_), windows)
@@ -142,7 +233,24 @@ class Detector:
     def describe(
         self, source: Source, *, streams: int = 1
     ) -> tuple[Windows, NDArray[np.floating], NDArray[np.float16] | None]:
-        """The windows of a photo, their vectors, and its last map, where any of it is looked at."""
+        """Find and describe the windows of one photo.
+
+        Parameters
+        ----------
+        source : str, Path, ndarray or PIL.Image.Image
+            The photo.
+        streams : int, default=1
+            The number of threads of the network.
+
+        Returns
+        -------
+        windows : Windows
+            The windows.
+        X : ndarray of shape (n, d)
+            Their features.
+        map_ : ndarray of shape (h, w, c) or None
+            The last map of the photo, if it is needed.
+        """
         windows = search_windows(source, self.windows)
         X = window_features(source, windows.xyxy, self.projection, self.features, streams=streams)
         if self.context is None and not self.scorer.needs_map:
@@ -154,7 +262,20 @@ class Detector:
         return windows, X, map_
 
     def select(self, scores: NDArray[np.float32], windows: Windows) -> Detections:
-        """The detections among one photo's windows, by their scores (n, n_classes): the best, after NMS."""
+        """Turn the scores of one photo's windows into boxes.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n, n_classes)
+            The score of each window for each class.
+        windows : Windows
+            The windows.
+
+        Returns
+        -------
+        Detections
+            The boxes by class, best first, after non-maximum suppression.
+        """
         how = self.detect_config
         found = detect_windows(scores, windows.xyxy, iou_threshold=how.iou_threshold, classes=self.classes)
         found = found[_first(found.label, how.max_detections)]
@@ -163,12 +284,29 @@ class Detector:
         return found[found.score >= how.min_score]
 
     def confidence(self, detections: Detections) -> Detections:
-        """The detections with their scores as confidences in [0, 1]."""
+        """Turn scores into confidences.
+
+        Parameters
+        ----------
+        detections : Detections
+            Detections with margins of the SVM as scores.
+
+        Returns
+        -------
+        Detections
+            The same with confidences in [0, 1].
+        """
         sure = confidence(detections.score, detections.label, self.calibration)
         return replace(detections, score=sure)
 
     def save(self, path: str | Path) -> None:
-        """Write the detector to `path`, an .npz file of arrays and one JSON header."""
+        """Write the detector to a file.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file, an `.npz` of arrays and one JSON header.
+        """
         parts, arrays = pack({name: getattr(self, name) for name in PARTS})
         header = {
             "format": FORMAT,
@@ -196,7 +334,20 @@ class Detector:
 
     @classmethod
     def load(cls, path: str | Path) -> "Detector":
-        """Read what `save` wrote. Nothing in the file is executed: arrays and JSON only, no pickle."""
+        """Read a detector that `save` wrote.
+
+        Nothing in the file is executed.
+
+        Parameters
+        ----------
+        path : str or Path
+            The file.
+
+        Returns
+        -------
+        Detector
+            The detector.
+        """
         path = Path(path)
         if not path.is_file():
             raise InputError(f"{path} is not a file: expected a detector that tag2box saved")

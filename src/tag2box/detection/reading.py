@@ -23,10 +23,31 @@ COLUMNS = ("file", "class", "score", "x1", "y1", "x2", "y2")
 
 
 def read_detections(path: str | Path, images: ImageSet | None = None) -> Detections:
-    """The detections of `path`: our .npz or .json, COCO results or instances, CSV, or a comp4 folder.
+    r"""Read detections from a file or folder.
 
-    images: the ones that were looked at. COCO results need them, as they name images by number; elsewhere
-    their ids and classes come first, so that images without a detection are known too.
+    Parameters
+    ----------
+    path : str or Path
+        Our own `.npz` or `.json`, COCO results or instances, CSV, or a folder of VOC's comp4 files.
+    images : ImageSet, default=None
+        The images in which the detections are. COCO results need them, as they name images by number;
+        elsewhere their ids and classes come first, so that images without a detection are known too.
+
+    Returns
+    -------
+    Detections
+        The detections.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import tag2box as t2b
+    >>> file = Path(tempfile.mkdtemp()) / "boxes.csv"
+    >>> _ = file.write_text("file,class,score,x1,y1,x2,y2\na.jpg,cat,0.8,1,2,30,40\n")
+    >>> found = t2b.read_detections(file)
+    >>> found.ids, found.classes, found.xyxy.tolist()
+    (('a',), ('cat',), [[1.0, 2.0, 30.0, 40.0]])
     """
     path = Path(path)
     if path.is_dir():

@@ -77,17 +77,43 @@ def write_detections(
     split: str = "test",
     confidence: bool = False,
 ) -> list[Path]:
-    """Write `detections` to `path` and return the files written, each of them whole.
+    """Write detections in the format of another tool.
 
-    images: those that the detections are in, matched by id where the detections have ids; or the files, one
-        for each id.
-    format: "coco", "coco-instances", "csv" and "labelstudio" are one file, "voc", "comp4" and "yolo" a
-        folder.
-    min_score: leave out what scores less.
-    split: for "comp4", whose file names hold it.
-    confidence: for "yolo", the score as sixth column (which its training does not take).
+    Parameters
+    ----------
+    detections : Detections
+        The detections.
+    images : ImageSet or sequence of str or Path
+        The images in which they are, matched by id if the detections have ids; or the files, one for each
+        id.
+    path : str or Path
+        Where to write: a file for "coco", "coco-instances", "csv" and "labelstudio", a folder for "voc",
+        "comp4" and "yolo".
+    format : {"coco", "coco-instances", "csv", "labelstudio", "voc", "comp4", "yolo"}
+        The format.
+    min_score : float, default=None
+        The lowest score to write. None writes all.
+    split : str, default="test"
+        The part of the data, for the file names of "comp4".
+    confidence : bool, default=False
+        Whether to add the score as sixth column in "yolo", which its training does not take.
 
-    Scores are written as they are. Images without detections are written too, where the format can say so.
+    Returns
+    -------
+    list of Path
+        The files that were written, each of them whole.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import tag2box as t2b
+    >>> found = t2b.Detections([0], [[1, 2, 30, 40]], [0.8], [0], ids=("a",), classes=("cat",))
+    >>> file = Path(tempfile.mkdtemp()) / "boxes.csv"
+    >>> _ = t2b.write_detections(found, ["a.jpg"], file, "csv")
+    >>> print(file.read_text().strip())
+    file,class,score,x1,y1,x2,y2
+    a.jpg,cat,0.8,1,2,30,40
     """
     if format not in FORMATS:
         raise InputError(f"no format {format!r}: there are {', '.join(FORMATS)}")

@@ -54,7 +54,53 @@ WARP_SIDE = 2048
 
 @dataclass(frozen=True)
 class FeaturesConfig:
-    """How windows become vectors. The defaults are the best of the table in docs/features.md."""
+    """Settings of the features: the network, how windows go through it, and the projection.
+
+    Parameters
+    ----------
+    network : str, default="efficientnet-lite0"
+        A built-in network, or the path of an ONNX file with its TOML beside it.
+    mode : {"shared", "warp"}, default="shared"
+        Cut windows out of an early map of the photo, or out of the photo itself, which is slower.
+    cut : str, default=None
+        The map at which "shared" cuts. None is the network's own choice.
+    crop : int, default=8
+        The number of samples of that map per window and direction.
+    levels : tuple of int, default=(724, 512, 362, 256, 181)
+        The long sides, in pixels, at which "shared" looks at the photo.
+    size : int, default=128
+        The width and height, in pixels, to which "warp" resizes a window.
+    padding : float, default=0.0
+        The context on each side of a window, as a share of its size.
+    grid : int, default=2
+        The features are averages over grid x grid parts of a window; 1 forgets its layout.
+    precision : {"auto", "f32", "bf16", "f16"}, default="auto"
+        The precision of the network; "auto" measures which is the fastest on this machine.
+    device : str, default="auto"
+        An OpenVINO device; "auto" is a GPU if there is one, else the CPU.
+    dimensions : int, default=512
+        The greatest number of dimensions of the PCA. None keeps the raw vectors.
+    whitening : float, default=0.25
+        The power of the variance by which each axis is divided: 0 is plain PCA, 0.5 whitens fully.
+    norm : {"l2", "mean", "none"}, default="l2"
+        Whether every vector gets `length`, or their mean does, or nothing is scaled.
+    length : float, default=20.0
+        The length of the vectors.
+    sample_images : int, default=300
+        The number of images on which the PCA is fitted.
+    sample_windows : int, default=64
+        The number of windows of each of them.
+    seed : int, default=0
+        The seed of that sample.
+    dtype : {"float16", "float32"}, default="float16"
+        The type of the stored vectors.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> t2b.FeaturesConfig(mode="warp", size=224).dimensions
+    512
+    """
 
     # A built-in network, or the path of an ONNX file with its TOML beside it.
     network: str = "efficientnet-lite0"
@@ -112,7 +158,27 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
 @stored
 @dataclass(frozen=True)
 class Features(ByImage):
-    """X: (n, d), float16 or float32, one row per window, maybe on disk; offsets: (n_images + 1)."""
+    """One vector per window.
+
+    Parameters
+    ----------
+    X : ndarray of float16 or float32 of shape (n, d)
+        The vectors of all windows; it may be mapped from a file.
+    offsets : ndarray of int64 of shape (n_images + 1,)
+        Where the rows of each image start.
+
+    See Also
+    --------
+    find_features : Makes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> features = t2b.Features(np.zeros((5, 8), np.float32), np.array([0, 2, 5]))
+    >>> features.counts.tolist()
+    [2, 3]
+    """
 
     X: NDArray[np.floating]
     offsets: NDArray[np.int64]
@@ -151,7 +217,47 @@ def find_projection(
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> Projection:
-    """PCA, whitening and length from a sample of windows of a sample of the images."""
+    """Fit the projection (PCA, whitening and length) on a sample of windows.
+
+    Parameters
+    ----------
+    images : ImageSet
+        The images.
+    windows : Windows
+        Their windows.
+    config : FeaturesConfig
+        The settings.
+    workers : int, default=1
+        The number of processes; None means one per core. No result depends on it.
+    progress : callable, default=silent
+        Called with (label, done, total) as the work proceeds.
+
+    Returns
+    -------
+    Projection
+        Maps the raw vectors of the network to features.
+
+    See Also
+    --------
+    find_features : Uses it.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from PIL import Image
+    >>> import tag2box as t2b
+    >>> file = Path(tempfile.mkdtemp()) / "photo.png"
+    >>> Image.fromarray(np.random.default_rng(0).integers(0, 255, (96, 96, 3), np.uint8)).save(file)
+    >>> images = t2b.ImageSet(("photo",), (file,), np.zeros((1, 0), np.int8), ())
+    >>> boxes = np.array([[0, 0, 96, 96], [8, 8, 60, 60], [30, 4, 90, 70]], np.float32)
+    >>> windows = t2b.Windows(boxes, np.array([0, 3]), np.array([[96, 96]]))
+    >>> config = t2b.FeaturesConfig(levels=(96,), grid=1, dimensions=2)
+    >>> projection = t2b.find_projection(images, windows, config)
+    >>> projection.A.shape
+    (320, 2)
+    """
     config = resolved(config)
     rng = np.random.default_rng(config.seed)
     chosen = np.sort(rng.permutation(len(images))[: config.sample_images])
@@ -179,7 +285,48 @@ def find_features(
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> Features:
-    """The vectors of all windows, in their order; in the `.npy` file `path`, memory-mapped, where given."""
+    """Compute the features of all windows.
+
+    Parameters
+    ----------
+    images : ImageSet
+        The images.
+    windows : Windows
+        Their windows.
+    projection : Projection
+        The projection, from `find_projection`.
+    config : FeaturesConfig
+        The settings.
+    path : str or Path, default=None
+        A `.npy` file to write the vectors to; the result is then mapped from it. None keeps them in memory.
+    workers : int, default=1
+        The number of processes; None means one per core. No result depends on it.
+    progress : callable, default=silent
+        Called with (label, done, total) as the work proceeds.
+
+    Returns
+    -------
+    Features
+        One vector per window, in the order of the windows.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from PIL import Image
+    >>> import tag2box as t2b
+    >>> file = Path(tempfile.mkdtemp()) / "photo.png"
+    >>> Image.fromarray(np.random.default_rng(0).integers(0, 255, (96, 96, 3), np.uint8)).save(file)
+    >>> images = t2b.ImageSet(("photo",), (file,), np.zeros((1, 0), np.int8), ())
+    >>> boxes = np.array([[0, 0, 96, 96], [8, 8, 60, 60], [30, 4, 90, 70]], np.float32)
+    >>> windows = t2b.Windows(boxes, np.array([0, 3]), np.array([[96, 96]]))
+    >>> config = t2b.FeaturesConfig(levels=(96,), grid=1, dimensions=2)
+    >>> projection = t2b.find_projection(images, windows, config)
+    >>> features = t2b.find_features(images, windows, projection, config)
+    >>> features.X.shape
+    (3, 2)
+    """
     config = resolved(config)
     shape = (len(windows.xyxy), projection.A.shape[1])
     dtype = np.dtype(config.dtype)
@@ -204,9 +351,39 @@ def window_features(
     flip: bool = False,
     streams: int = 1,
 ) -> NDArray[np.floating]:
-    """The vectors of `boxes` (n, 4) in one image, file or array, (n, d): the bits of `find_features`.
+    """Compute the features of some boxes of one photo.
 
-    `flip`: of the image seen in a mirror; row i still belongs to box i. `streams`: threads to use.
+    Parameters
+    ----------
+    source : str, Path, ndarray or PIL.Image.Image
+        The photo.
+    boxes : ndarray of float32 of shape (n, 4)
+        The boxes in pixels of the photo.
+    projection : Projection
+        The projection, from `find_projection`.
+    config : FeaturesConfig
+        The settings.
+    flip : bool, default=False
+        Whether to see the photo in a mirror; row i still belongs to box i.
+    streams : int, default=1
+        The number of threads.
+
+    Returns
+    -------
+    ndarray of shape (n, d)
+        One vector per box, bit for bit those of `find_features`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> from tag2box.features.projection import Projection
+    >>> photo = np.random.default_rng(0).integers(0, 255, (96, 96, 3), np.uint8)
+    >>> config = t2b.FeaturesConfig(levels=(96,), grid=1)
+    >>> first_four = Projection(np.zeros(320, np.float32), np.eye(320, 4, dtype=np.float32), "l2", 20.0)
+    >>> boxes = np.array([[0, 0, 96, 96], [8, 8, 60, 60]], np.float32)
+    >>> t2b.window_features(photo, boxes, first_four, config).shape
+    (2, 4)
     """
     vectors = projection(_raw(source, boxes, config, flip=flip, streams=streams))
     with np.errstate(over="ignore"):

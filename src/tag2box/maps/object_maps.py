@@ -37,7 +37,29 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class MapsConfig:
-    """The map of a photo, and what is read off it. The defaults are from the table in docs/voc.md."""
+    """Settings of the maps: where in a photo the class is, and the context of a window.
+
+    Parameters
+    ----------
+    side : int, default=512
+        The long side of the photo in pixels, rounded to whole cells of the map.
+    components : int, default=2
+        The number of principal components of which the object map of a class is made.
+    ring : float, default=0.25
+        How far the surroundings of a window reach beyond each of its sides, as a share of its size.
+    context : int, default=192
+        The number of principal components of the map that join the vector of a window. 0 leaves them out.
+    context_ring : float, default=0.4
+        How far the surroundings of a window reach in its context.
+    context_length : float, default=14.0
+        The length of the context; the rest of the vector has `FeaturesConfig.length`.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> t2b.MapsConfig(components=3).side
+    512
+    """
 
     # The photo's long side in pixels, about: cells of stride 32 are then a sixteenth of it.
     side: int = 512

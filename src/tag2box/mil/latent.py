@@ -37,7 +37,7 @@ class LatentSVC(BagClassifier):
     """Latent SVM for bags, by the concave-convex procedure.
 
     The score of a bag is the maximum over its instances. Each round fixes the best instance of every
-    positive bag and solves the convex problem that is left, so that the objective
+    positive bag and solves the convex problem that is left, so that the objective::
 
         ½‖w‖² + C Σ_i c_i ℓ(y_i max_z wᵀφ(x_i, z))
 
@@ -161,7 +161,7 @@ class SmoothLatentSVC(BagClassifier):
     """Latent SVM for bags with a smoothed maximum, by L-BFGS.
 
     The score of a bag is the smoothed maximum f_μ over its instances (see `smoothed_max`), in training and
-    in prediction: at most `mu` / 2 below the best instance. The objective
+    in prediction: at most `mu` / 2 below the best instance. The objective::
 
         ½‖w‖² + C Σ_i c_i ℓ(y_i f_μ(wᵀφ(x_i, z) for all z))
 

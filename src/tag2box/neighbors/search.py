@@ -51,10 +51,36 @@ BLOCK = 4096  # queries: enough for whole tiles when an image is near to only a 
 @stored
 @dataclass(frozen=True)
 class Neighbors:
-    """For each query its k nearest images, nearest first: (n_queries, k) each.
+    """The nearest images of each query, nearest first.
 
-    image: index of the image; window: its window nearest to the query, as a row of X; distance: L2, float32.
-    queries: (n_queries,) rows of X; own: (n_queries,) the image each query lies in.
+    Parameters
+    ----------
+    image : ndarray of int32 of shape (n_queries, k)
+        The indices of the nearest images.
+    window : ndarray of int32 of shape (n_queries, k)
+        The window of each of them that is nearest to the query, as a row of X.
+    distance : ndarray of float32 of shape (n_queries, k)
+        The distance of that window, ascending.
+    queries : ndarray of int64 of shape (n_queries,), default=None
+        The query windows, as rows of X.
+    own : ndarray of int32 of shape (n_queries,), default=None
+        The image of each query.
+
+    See Also
+    --------
+    group_neighbors : Makes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> neighbors = t2b.Neighbors(
+    ...     image=np.array([[0, 1]], np.int32),
+    ...     window=np.array([[0, 2]], np.int32),
+    ...     distance=np.array([[0.0, 1.5]], np.float32),
+    ... )
+    >>> neighbors.distance.tolist()
+    [[0.0, 1.5]]
     """
 
     image: NDArray[np.int32]
@@ -74,16 +100,50 @@ def group_neighbors(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> Neighbors:
-    """The k images nearest to each query, and the nearest window in each. Exact.
+    """Find the k nearest images of each query window, and the nearest window in each of them.
 
-    X: (n, d) float16, float32 or float64, in memory or mapped; offsets: (n_images + 1,) where each image's
-    rows start; queries: rows of X, or a bool mask over them. A query's own image is among them, by itself at
-    distance 0. Distances are float64 sums of squared differences, rounded to float32; ties go to the smaller
-    image, then the smaller window. So the answer depends neither on `block` nor on `workers` (threads).
+    The distance of an image is that of its nearest window (L2). The result is exact.
 
-    `block` queries are searched at a time, by default so that each worker gets as many. Memory beside X and
-    the answer: d + 20 bytes a window (2 d + 20 without VNNI), and 16 block (n_images + 3 k) bytes a worker,
-    0.4 GB at most.
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+        One vector per window, as float16, float32 or float64, in memory or mapped from a file.
+    offsets : array-like of shape (n_images + 1,)
+        Where the rows of each image start.
+    queries : array-like of int or bool
+        The query windows: rows of X, or a mask over them.
+    k : int
+        The number of nearest images to find. The image of the query is one of them, at distance 0.
+    block : int, default=None
+        The number of queries to search at a time. None gives every worker as many.
+    workers : int, default=None
+        The number of threads; None means one per core.
+    progress : callable, default=silent
+        Called with (label, done, total) as the work proceeds.
+
+    Returns
+    -------
+    Neighbors
+        The nearest images and windows. Ties go to the smaller image, then to the smaller window, so that
+        neither `block` nor `workers` changes a bit.
+
+    Notes
+    -----
+    Distances are float64 sums of squared differences, rounded to float32. Memory beside X and the result:
+    d + 20 bytes per window, and 16 · block · (n_images + 3 k) bytes per worker, at most 0.4 GB.
+
+    Examples
+    --------
+    Three images with two windows each; the query is the first window of the first image.
+
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> X = np.array([[0.0], [5.0], [1.0], [9.0], [0.5], [7.0]], np.float32)
+    >>> neighbors = t2b.group_neighbors(X, [0, 2, 4, 6], queries=[0], k=3, workers=1)
+    >>> neighbors.image.tolist(), neighbors.window.tolist()
+    ([[0, 2, 1]], [[0, 4, 2]])
+    >>> neighbors.distance.tolist()
+    [[0.0, 0.5, 1.0]]
     """
     if block is None:
         count, share = np.asarray(queries).size, n_workers(workers)

@@ -36,7 +36,31 @@ MAX_ITER, TOL = 300, 1e-3
 
 @dataclass(frozen=True)
 class InitialConfig:
-    """The SVM on the first windows."""
+    """Settings of the initial detector: a linear SVM of the covered windows.
+
+    Parameters
+    ----------
+    C : float, default=0.001
+        The weight of the loss, for features of length 20.
+    bias : float, default=10.0
+        The value of the constant feature.
+    positive_weight : float, default=2.0
+        The weight of a positive window.
+    loss : {"squared_hinge", "logistic", "smooth_hinge"}, default="squared_hinge"
+        The loss.
+    rounds : int, default=4
+        The greatest number of passes over all windows for hard negatives.
+    hardest : int, default=4000
+        The number of negatives taken in per pass and class.
+    seed : int, default=0
+        The seed of the first negatives.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> t2b.InitialConfig(rounds=2).loss
+    'squared_hinge'
+    """
 
     # Weight of the loss; it assumes features of length 20 (R-CNN's). The release's.
     C: float = 1e-3

@@ -51,7 +51,37 @@ MAX_ITER = 200
 
 @dataclass(frozen=True)
 class RefineConfig:
-    """The latent SVM of each class."""
+    """Settings of the refinement: the latent SVM of each class.
+
+    Parameters
+    ----------
+    method : {"slsvm", "lsvm", "none"}, default="slsvm"
+        Smooth the maximum, or not, or keep the initial detector.
+    C : float, default=0.001
+        The weight of the loss of an image, for features of length 20.
+    bias : float, default=10.0
+        The value of the constant feature.
+    positive_weight : float, default=2.0
+        The weight of a positive image.
+    mu : float, default=0.1
+        The amount of smoothing, in units of the score.
+    prior : float, default=1.0
+        What the best objectness of an image adds to the score of a window in training; 0 is the paper's.
+    objectness : float, default=2.0
+        The same in detection; 0 is the paper's.
+    top : int, default=15
+        The number of windows per image that are held at first.
+    rounds : int, default=30
+        The greatest number of passes over all windows.
+    tol : float, default=0.0001
+        The tolerance of the solver.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> t2b.RefineConfig(method="lsvm").mu
+    0.1
+    """
 
     # "slsvm" smooths the maximum, "lsvm" does not, "none" leaves the initial detector as it is.
     method: str = "slsvm"

@@ -33,7 +33,34 @@ HALF = np.float32(0.5)
 
 @dataclass(frozen=True)
 class RetrainConfig:
-    """The SVM on the boxes found."""
+    """Settings of the retraining: an SVM on the boxes that were found.
+
+    Parameters
+    ----------
+    method : {"svm", "none"}, default="svm"
+        Whether to retrain; "none" keeps the detector of the refinement, as in the paper.
+    C : float, default=0.001
+        The weight of the loss, for features of length 20.
+    positive_iou : float, default=0.6
+        Windows that overlap a found box by at least this are positives.
+    positives : int, default=5
+        The greatest number of positives of a box, the nearest first.
+    near : tuple of float, default=(0.1, 0.4)
+        Windows whose overlap with the box lies between these are negatives: nearer ones may be right, and
+        farther ones may show another object.
+    objectness : float, default=0.5
+        What the best objectness of a photo adds to the score of a window.
+    tag : float, default=0.2
+        What the logit of the photo's tag adds to it.
+    seed : int, default=0
+        The seed of the first negatives.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> t2b.RetrainConfig(method="none").positives
+    5
+    """
 
     # "svm", or "none": the detector is that of refinement.
     method: str = "svm"

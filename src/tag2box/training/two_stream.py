@@ -38,7 +38,26 @@ SMALLEST = 1e-7
 
 @dataclass(frozen=True)
 class TwoStreamConfig:
-    """The two-stream head."""
+    """Settings of the head of two streams: what is in a window, and which window of its photo it is.
+
+    Parameters
+    ----------
+    weight : float, default=0.5
+        What the logarithm of its score adds to the score of a window. 0 leaves the stage out, as in the
+        paper.
+    prior : float, default=5.0
+        What the best objectness of a photo adds to the logit of "where".
+    regularization : float, default=0.003
+        The penalty on the weights. With less, it finds parts of what is typical for the photos of a class.
+    iterations : int, default=40
+        The number of steps of L-BFGS.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> t2b.TwoStreamConfig(weight=0).prior
+    5.0
+    """
 
     # What the logarithm of its score adds to a window's; 0 leaves the stage out (the paper's chain).
     weight: float = 0.5

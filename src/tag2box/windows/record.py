@@ -17,21 +17,38 @@ Rows = NDArray[np.int64]
 
 
 class ByImage:
-    """Rows of many images, one image after another: image i has the rows offsets[i] to offsets[i + 1]."""
+    """Rows of many images, one image after another: image i has the rows `offsets[i]` to `offsets[i + 1]`."""
 
     offsets: Rows
 
     @property
     def counts(self) -> Rows:
-        """How many rows each image has, (n_images,)."""
+        """The number of rows of each image, an array of shape (n_images,)."""
         return np.diff(self.offsets)
 
     def spans(self) -> Iterator[tuple[int, int]]:
-        """The first row of each image, and the one after its last."""
+        """Iterate over the images.
+
+        Returns
+        -------
+        iterator of (int, int)
+            The first row of each image, and the one after its last.
+        """
         return pairwise(self.offsets.tolist())
 
     def rows_of(self, images: ArrayLike) -> Rows:
-        """The rows of these images, in their order; images: their numbers, or a mask over all."""
+        """Find the rows of some images.
+
+        Parameters
+        ----------
+        images : array-like
+            Indices of images, or a mask over all of them.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Their rows, in the order of the images.
+        """
         chosen = np.asarray(images)
         chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.reshape(-1).astype(np.int64)
         counts = self.counts[chosen]
@@ -39,11 +56,35 @@ class ByImage:
         return np.asarray(np.repeat(self.offsets[chosen] - (ends - counts), counts) + np.arange(counts.sum()))
 
     def image_of(self, rows: ArrayLike) -> NDArray[np.intp]:
-        """The image of each row."""
+        """Find the image of each row.
+
+        Parameters
+        ----------
+        rows : array-like of int
+            The rows.
+
+        Returns
+        -------
+        ndarray
+            The index of each row's image.
+        """
         return np.asarray(np.searchsorted(self.offsets, rows, side="right") - 1)
 
     def best_of(self, images: ArrayLike, scores: NDArray[np.floating]) -> Rows:
-        """The row of highest score, the first of equals, in each of these images that has any."""
+        """Find the best row of each of some images.
+
+        Parameters
+        ----------
+        images : array-like
+            Indices of images, or a mask over all of them.
+        scores : ndarray of shape (n,)
+            The score of every row.
+
+        Returns
+        -------
+        ndarray of shape (n_found,)
+            The row of highest score, the first of equals, in each of these images that has any.
+        """
         chosen = np.unique(self.image_of(self.rows_of(images)))
         spans = ((self.offsets[i], self.offsets[i + 1]) for i in chosen)
         return np.array([a + scores[a:z].argmax() for a, z in spans], dtype=np.int64)
@@ -52,10 +93,38 @@ class ByImage:
 @stored
 @dataclass(frozen=True)
 class Windows(ByImage):
-    """Windows of many images: `windows[i]` are those of image i, (n_i, 4), best rank first.
+    """Windows of many images.
 
-    xyxy: (n, 4) float32, in pixels of the upright image; offsets: (n_images + 1,) int64; sizes: (n_images, 2)
-    int64, the width and height of each image.
+    `windows[i]` are the windows of image i, an array of shape (n_i, 4), best rank first.
+
+    Parameters
+    ----------
+    xyxy : ndarray of float32 of shape (n, 4)
+        The windows of all images in pixels of the upright image, x2 and y2 exclusive.
+    offsets : ndarray of int64 of shape (n_images + 1,)
+        Where the windows of each image start.
+    sizes : ndarray of int64 of shape (n_images, 2)
+        The width and height of each image.
+
+    See Also
+    --------
+    find_windows : Makes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> windows = t2b.Windows(
+    ...     xyxy=np.array([[0, 0, 8, 6], [1, 1, 4, 4], [0, 0, 9, 9]], np.float32),
+    ...     offsets=np.array([0, 2, 3]),
+    ...     sizes=np.array([[8, 6], [9, 9]]),
+    ... )
+    >>> len(windows), windows[0].shape
+    (2, (2, 4))
+    >>> windows.image_of([0, 1, 2]).tolist()
+    [0, 0, 1]
+    >>> windows.rows_of([1]).tolist()
+    [2]
     """
 
     xyxy: NDArray[np.float32]
@@ -78,18 +147,55 @@ class Windows(ByImage):
         return self.xyxy[self.offsets[image] : self.offsets[image + 1]]
 
     def part(self, a: int, z: int) -> "Windows":
-        """The windows of images a to z."""
+        """Take the windows of a range of images.
+
+        Parameters
+        ----------
+        a : int
+            The first image.
+        z : int
+            The image after the last.
+
+        Returns
+        -------
+        Windows
+            The windows of these images.
+        """
         first, last = self.offsets[a], self.offsets[z]
         return Windows(self.xyxy[first:last], self.offsets[a : z + 1] - first, self.sizes[a:z])
 
     @classmethod
     def of_image(cls, xyxy: NDArray[np.float32], size: tuple[int, int]) -> "Windows":
-        """The windows of one image of this width and height."""
+        """Make the windows of one image.
+
+        Parameters
+        ----------
+        xyxy : ndarray of float32 of shape (n, 4)
+            Its windows.
+        size : tuple of int
+            Its width and height.
+
+        Returns
+        -------
+        Windows
+            The windows of a set of one image.
+        """
         return cls(xyxy, np.array([0, len(xyxy)], np.int64), np.array([size], np.int64))
 
     @classmethod
     def concatenate(cls, parts: Sequence["Windows"]) -> "Windows":
-        """The windows of all parts, in their order."""
+        """Join the windows of several sets of images.
+
+        Parameters
+        ----------
+        parts : sequence of Windows
+            The windows of each set.
+
+        Returns
+        -------
+        Windows
+            The windows of all images, in their order.
+        """
         counts = np.concatenate([np.empty(0, np.int64), *(part.counts for part in parts)])
         return cls(
             np.concatenate([np.empty((0, 4), np.float32), *(part.xyxy for part in parts)]),
@@ -99,7 +205,18 @@ class Windows(ByImage):
 
     @classmethod
     def upgraded(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """The fields of a record that an older version stored, when the first window was the whole image."""
+        """Bring the stored fields of an older version up to date.
+
+        Parameters
+        ----------
+        fields : dict
+            The stored fields; older versions had no sizes, and the first window was the whole image.
+
+        Returns
+        -------
+        dict
+            The fields of this version.
+        """
         if "sizes" in fields:
             return fields
         xyxy, offsets = fields["xyxy"], fields["offsets"]

@@ -65,10 +65,28 @@ MODES = {
 
 @dataclass(frozen=True)
 class WindowsConfig:
-    """Settings of `find_windows`: those of `selective_search`, and what is kept of its windows.
+    """Settings of `find_windows`: those of `selective_search`, and which of its windows are kept.
 
-    Of the first `n_search` windows near-duplicates go (IoU above `thin_iou`, see `boxes.thin`), and of the
-    rest the first `max_windows` stay. docs/windows.md measures what that costs in recall.
+    Parameters
+    ----------
+    mode : {"single", "fast", "quality"}, default="fast"
+        The number of hierarchies of selective search: 1, 30 or 100.
+    min_size : float, default=10
+        The smallest width and height of a window, in pixels.
+    n_search : int, default=2000
+        The number of windows to search for.
+    thin_iou : float, default=0.8
+        Of two windows whose intersection over union is greater than this, the later is dropped.
+    max_windows : int, default=300
+        The number of windows to keep of each photo, best rank first.
+    seed : int, default=0
+        The seed of the random part of the rank.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> t2b.WindowsConfig(max_windows=200).mode
+    'fast'
     """
 
     mode: str = "fast"
@@ -85,7 +103,38 @@ def find_windows(
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> Windows:
-    """The windows of every image. The number of `workers` (None: one per core) changes nothing but time."""
+    """Find the windows of every image.
+
+    Parameters
+    ----------
+    images : ImageSet
+        The images.
+    config : WindowsConfig, default=None
+        The settings. None stands for the defaults.
+    workers : int, default=1
+        The number of processes; None means one per core. No result depends on it.
+    progress : callable, default=silent
+        Called with (label, done, total) as the work proceeds.
+
+    Returns
+    -------
+    Windows
+        The windows of all images.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from PIL import Image
+    >>> import tag2box as t2b
+    >>> file = Path(tempfile.mkdtemp()) / "photo.png"
+    >>> Image.new("RGB", (80, 60), "navy").save(file)
+    >>> images = t2b.ImageSet(("photo",), (file,), np.zeros((1, 0), np.int8), ())
+    >>> windows = t2b.find_windows(images, t2b.WindowsConfig(mode="single"))
+    >>> windows.sizes.tolist(), windows[0].tolist()
+    ([[80, 60]], [[0.0, 0.0, 80.0, 60.0]])
+    """
     search = partial(search_windows, config=config or WindowsConfig())
     search(np.zeros((2, 2, 3), np.uint8))  # compiles once, here, and refuses bad settings before any work
     found = map_ordered(search, images.paths, workers=workers, progress=progress, label="windows")
@@ -95,20 +144,45 @@ def find_windows(
 def selective_search(
     image: Source, mode: str = "fast", min_size: float = 10, max_windows: int = 2000, seed: int = 0
 ) -> Boxes:
-    """Windows that may hold an object: (n, 4) float32 xyxy in pixels of `image`, best rank first.
+    """Find windows that may hold an object, by selective search (Uijlings et al. 2013).
 
-    image: a file, an array or a Pillow image, as `tag2box.data.decoding.read_image` takes them. Files that
-        carry an EXIF orientation are turned upright first.
-    mode: "single" is one hierarchy, "fast" 30 of them, "quality" 100.
-    min_size: the least width and height of a window, in pixels of `image`.
-    max_windows: at most that many windows, the best by rank.
-    seed: of the random part of the rank.
+    Parameters
+    ----------
+    image : str, Path, ndarray or PIL.Image.Image
+        The photo. Files that carry an EXIF orientation are turned upright first.
+    mode : {"single", "fast", "quality"}, default="fast"
+        The number of hierarchies: 1, 30 or 100.
+    min_size : float, default=10
+        The smallest width and height of a window, in pixels.
+    max_windows : int, default=2000
+        The greatest number of windows.
+    seed : int, default=0
+        The seed of the random part of the rank.
 
-    The whole image comes first, whatever its size. Then, as in the paper, windows are ranked by their
-    position in the hierarchy (1 at its top) times a random number; exact duplicates are out. The nearer
-    a window comes to one of better rank, the later it follows. Equal arguments give equal bytes.
+    Returns
+    -------
+    ndarray of float32 of shape (n, 4)
+        The windows in pixels of the photo, best rank first. The first one is the whole photo. Equal
+        arguments give equal bytes.
 
-    Images are worked on with a long side of at most 500 pixels: beyond decoding, memory stays below 100 MB.
+    Notes
+    ----- As in the paper, windows are ranked by their position in the hierarchy, 1 at its top, times a
+    random number, and exact duplicates are dropped. The nearer a window comes to one of better rank, the
+    later it follows.
+
+    Photos are worked on with a long side of at most 500 pixels: beyond decoding, memory stays below 100 MB.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> photo = np.full((120, 160, 3), 40, np.uint8)
+    >>> photo[30:90, 50:110] = 250, 120, 20
+    >>> boxes = t2b.selective_search(photo, mode="single")
+    >>> boxes[0].tolist()
+    [0.0, 0.0, 160.0, 120.0]
+    >>> bool(np.abs(boxes - [50, 30, 110, 90]).max(axis=1).min() <= 3)  # one of them fits the square
+    True
     """
     return _search(image, mode, min_size, max_windows, seed)[0]
 
