@@ -195,3 +195,9 @@ def test_what_is_no_detector_is_refused(detector, tmp_path):
         archive.writestr("header.npy", npy_header((10**13,), np.dtype(np.float64)))  # 80 TB
     with pytest.raises(InputError, match=r"is not a detector that tag2box saved: .* cannot be an array"):
         Detector.load(path)
+
+
+def test_a_confidence_is_no_higher_than_its_class_is_reliable(detector, photo):
+    sure = replace(detector, reliability=np.array([0.5, 1.0, 0.2])).detect(photo)
+    plain = detector.detect(photo)
+    np.testing.assert_allclose(sure.score, plain.score * np.array([0.5, 1.0, 0.2])[plain.label])

@@ -6,7 +6,7 @@ import pytest
 from tag2box.boxes import iou_matrix
 from tag2box.errors import InputError
 from tag2box.features.extract import Features
-from tag2box.training.retraining import RetrainConfig, find_boxes, label_windows, retrain
+from tag2box.training.retraining import RetrainConfig, agreement, find_boxes, label_windows, retrain
 from tag2box.training.two_stream import TwoStream
 from tag2box.windows.record import Windows
 
@@ -83,3 +83,12 @@ def test_a_part_of_the_object_becomes_a_negative():
 def test_bad_settings_are_refused(wrong):
     with pytest.raises(InputError):
         RetrainConfig(**wrong)
+
+
+def test_agreement_counts_the_boxes_that_two_ways_have_in_common():
+    xyxy = np.array([[0, 0, 10, 10], [0, 0, 10, 6], [0, 0, 10, 4], [20, 20, 30, 30]], np.float32)
+    windows = Windows(xyxy, np.array([0, 4]), np.array([[40, 40]]))
+    found, others = [np.array([0, 0, 0, 3])], [np.array([0, 1, 2, 0])]  # overlaps of 1, 0.6, 0.4 and 0
+    assert agreement(windows, found, others) == pytest.approx([3 / 6])
+    none = np.empty(0, np.int64)
+    assert agreement(windows, [none], [none]) == pytest.approx([0.5])

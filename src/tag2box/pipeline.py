@@ -97,6 +97,7 @@ def learn(images: ImageSet, config: Config, run: Run, corrections: Corrections |
         W=found.W,
         b=found.b,
         calibration=found.calibration,
+        reliability=found.reliability,
         maps=config.maps,
         context=context,
         objectness=scorer.objectness,

@@ -63,7 +63,7 @@ VERSIONS = {
     "refine": 3,
     "two_stream": 1,
     "retrain": 1,
-    "findings": 1,
+    "findings": 2,
     "judged": 1,
     "corrected": 1,
     "detector": 2,

@@ -44,7 +44,7 @@ __all__ = ["DetectConfig", "Detector", "detect_images"]
 FORMAT = "tag2box detector 5"
 # What adds to a score, and what of it is stored as records: the fields of `Detector` that may be left out.
 FACTORS = ("objectness", "streams", "tag")
-PARTS = ("context", "object_maps", "two_stream", "activations")
+PARTS = ("context", "object_maps", "two_stream", "activations", "reliability")
 # What reading a file that is not one, or is damaged, can raise.
 BROKEN = (KeyError, TypeError, ValueError, EOFError, AttributeError, RecursionError)
 
@@ -172,6 +172,7 @@ class Detector:
     object_maps: ObjectMaps | None = None
     two_stream: TwoStream | None = None
     activations: Activations | None = None
+    reliability: NDArray[np.float64] | None = None
     detect_config: DetectConfig = DetectConfig()
     trace: tuple[Any, ...] = ()
 
@@ -297,6 +298,8 @@ class Detector:
             The same with confidences in [0, 1].
         """
         sure = confidence(detections.score, detections.label, self.calibration)
+        if self.reliability is not None:
+            sure = sure * self.reliability[detections.label]
         return replace(detections, score=sure)
 
     def save(self, path: str | Path) -> None:

@@ -1,8 +1,9 @@
 """From scores to confidences in [0, 1], which annotation tools expect (Platt 1999).
 
-Nobody says which boxes are right, so a box's confidence is that its image has the class: a logistic curve
+Nobody says which boxes are right. What can be known is that the image has the class: a logistic curve
 through the best scores of the positive and of the negative images learned from. It rises with the score, so
-it changes no ranking; on photos that were learned from it is too sure.
+it changes no ranking; on photos that were learned from it is too sure. `retraining.agreement` estimates how
+often the box is right then, and `Detector.confidence` is their product.
 """
 
 import numpy as np

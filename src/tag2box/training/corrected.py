@@ -131,7 +131,7 @@ def learn_corrected(
         choice = _choose(windows, corrections, tags, scores)
     curves = calibrate(best_of_image(windows, scores), corrections.tags)
     best = tuple(scores[rows, c].astype(np.float64) for c, rows in enumerate(choice))
-    return Refined(weights.W, weights.b, weights.trace, choice, curves, best)
+    return Refined(weights.W, weights.b, weights.trace, choice, curves, best, start.reliability)
 
 
 def _open_tags(corrections: Corrections) -> NDArray[np.int8]:

@@ -118,12 +118,13 @@ class Refined(Weights):
     """`Weights`, and what they say of the images learned from.
 
     mined: per class the window found in each positive image, rows of X; calibration: see there; best: the
-    scores of the windows that are mined.
+    scores of the windows that are mined; reliability: (n_classes,), about the share of them that are right.
     """
 
     mined: tuple[Rows, ...] = ()
     calibration: Floats = field(default_factory=lambda: np.empty((0, 2)))
     best: tuple[Floats, ...] = ()
+    reliability: Floats | None = None
 
 
 def refine(

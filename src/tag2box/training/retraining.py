@@ -6,7 +6,7 @@ the object is a negative, which it never is for a latent SVM.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,7 +172,24 @@ def findings(
     plain = score_windows(features.X, scorer.weights)
     scores = plain + scores_beyond(scorer, windows, features, maps, share)
     unaided = plain + scores_beyond(scorer, windows, features, maps, None)
-    return with_findings(scorer.weights, windows, tags, scores, unaided)
+    found = with_findings(scorer.weights, windows, tags, scores, unaided)
+    return replace(found, reliability=agreement(windows, found.mined, best_windows(windows, tags, share)))
+
+
+def agreement(windows: Windows, found: Sequence[Rows], others: Sequence[Rows]) -> NDArray[np.float64]:
+    """The share of each class's boxes that overlap, by a half or more, what another way found, (n_classes,).
+
+    Nobody says which boxes are right. But two ways that err differently agree where both are, mostly: so the
+    share estimates that, and is too high where they err alike. One agreement and one disagreement are added.
+    """
+    out = []
+    for mine, theirs in zip(found, others, strict=True):
+        same = [
+            iou_matrix(windows.xyxy[[a]], windows.xyxy[[b]])[0, 0] >= 0.5
+            for a, b in zip(mine, theirs, strict=True)
+        ]
+        out.append((sum(same) + 1) / (len(same) + 2))
+    return np.array(out)
 
 
 def scores_beyond(
