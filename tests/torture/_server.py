@@ -1,14 +1,17 @@
 """Starts `tag2box` again and again: a fork of a process that has imported everything, and so costs little.
 
-Lines of JSON in: {"words": [...], "last": n, "log": file}. Lines out: the number of the process; then its
-status, and how many times it has changed the file system. With n above 0 it kills itself just before its n-th
-change: so even the shortest moments are met.
+Lines of JSON in: {"words": [...], "last": n, "log": file, "disk": null}. Lines out: its process number;
+then its status, and how many times it has changed the file system. With n above 0 it kills itself just before
+its n-th change: so even the shortest moments are met. With "disk": [folder, kilobytes] that folder is
+meanwhile on a disk of that size, which takes a mount namespace of its own.
 """
 
 import json
 import os
 import signal
+import subprocess
 import sys
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import openvino  # noqa: F401
@@ -49,28 +52,42 @@ def be_tag2box(words, last, log, report):
         os._exit(status)
 
 
-def serve():
-    """Do as the lines say, until there are no more."""
-    for line in sys.stdin:
-        receiver, sender = os.pipe()
+@contextmanager
+def small_disk(folder, kilobytes):
+    """Put `folder` on a disk of that size; afterwards it is where it was, with what it holds by then."""
+    side = f"{folder}.disk"
+    os.makedirs(side, exist_ok=True)
+    shell(f"mount -t tmpfs -o size={kilobytes}k none {side} && cp -a {folder}/. {side}")
+    shell(f"mount --move {side} {folder}")
+    yield
+    shell(f"mount --move {folder} {side} && find {folder} -mindepth 1 -delete && cp -a {side}/. {folder}")
+    shell(f"umount {side}")
+
+
+def shell(command):
+    subprocess.run(command, shell=True, check=True)
+
+
+def serve(words, last, log, disk):
+    """Run one command and say how it ended."""
+    receiver, sender = os.pipe()
+    with small_disk(*disk) if disk else nullcontext():
         child = os.fork()
         if child == 0:
-            be_tag2box(**json.loads(line), report=sender)
+            be_tag2box(words, last, log, sender)
         os.close(sender)
         sys.stdout.write(f"{child}\n")
         sys.stdout.flush()
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        sys.stdout.write(f"{status} {os.read(receiver, 99).decode() or 0}\n")
-        sys.stdout.flush()
-        os.close(receiver)
+    sys.stdout.write(f"{status} {os.read(receiver, 99).decode() or 0}\n")
+    sys.stdout.flush()
+    os.close(receiver)
 
 
 if __name__ == "__main__":
     run.SHARD = 2  # many shards of few photos
-    if words := sys.argv[1:]:  # one command, and no server
-        sys.argv = ["tag2box", *words]
-        sys.exit(main())
     search_windows(
         np.zeros((64, 64, 3), np.uint8), WindowsConfig(mode="single")
     )  # kernels, loaded once for all
-    serve()
+    for line in sys.stdin:
+        serve(**json.loads(line))

@@ -51,10 +51,14 @@ class Server:
             command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )
 
-    def run(self, words, *, seconds=None, last=0):
-        """Run a command, killed after some seconds or before a change; its status and number of changes."""
+    def run(self, words, *, seconds=None, last=0, disk=None):
+        """Run a command, killed after some seconds or before a change; its status and number of changes.
+
+        disk: a folder, and the kilobytes of the disk that it shall be on.
+        """
         self.log.write_text("")
-        request = {"words": [str(word) for word in words], "last": last, "log": str(self.log)}
+        place = disk and [str(disk[0]), disk[1]]
+        request = {"words": [str(word) for word in words], "last": last, "log": str(self.log), "disk": place}
         self.process.stdin.write(json.dumps(request) + "\n")
         child = int(self.process.stdout.readline())
         if seconds is not None and not select.select([self.process.stdout], [], [], seconds)[0]:
