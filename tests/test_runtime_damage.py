@@ -200,7 +200,7 @@ def test_an_old_result_that_cannot_be_removed_is_one_line(work, monkeypatch):
 
 def test_what_a_killed_writer_left_is_swept_away(tmp_path):
     ended, mine = 2**22 + 1, os.getpid()  # above Linux's largest process number
-    left = [tmp_path / f".file.{pid}-00000000-0.tag2box" for pid in (ended, mine)]
+    left = [tmp_path / f".file.{pid}-00000000-0.tag2box" for pid in (ended, 10**10 - 1, mine)]
     at_work = tmp_path / f".file.{os.getppid()}-00000000-0.tag2box"
     other = tmp_path / f".file.{ended}-00000000"
     for path in (*left, at_work, other):

@@ -48,6 +48,8 @@ def evaluate(
                 f"{what} has no boxes in these images: `tag2box detect {truth} --run {what}"
                 f"{f' --split {split}' if split else ''}` finds them"
             )
+        if found is not None and run.outdated:
+            typer.echo(f"Note: {run.outdated}", err=True)
         run.set_truth(truth, split, metric)
         if mined is not None:
             share = t2b.corloc(mined, images)

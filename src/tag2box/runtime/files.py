@@ -81,13 +81,15 @@ def _sweep(folder: Path) -> None:
 
 def _at_work(pid: int, process: str) -> bool:
     """Whether that process may still be writing; where the system cannot tell, it may."""
-    if pid == os.getpid() or os.name != "posix":
-        return process == PROCESS or os.name != "posix"
+    if os.name != "posix":
+        return True
+    if pid == os.getpid():
+        return process == PROCESS
     try:
         os.kill(pid, 0)  # sends nothing
-    except ProcessLookupError:
+    except (ProcessLookupError, OverflowError):
         return False
-    except OSError:
+    except OSError:  # it is another user's
         return True
     return True
 
