@@ -23,6 +23,7 @@ from tag2box import (
     negative_mining,
     read_images,
 )
+from tag2box.cover import CoverConfig, compared
 from tag2box.cover.snapping import above_chance, best_share, contrast, snap
 from tag2box.report import pictures
 from tag2box.runtime.progress import progress_bars
@@ -56,7 +57,8 @@ def main():
         positives = images.positives(arguments.name)
         queries = windows.rows_of(positives)
         k = len(positives) // 2
-        table = group_neighbors(features.X, features.offsets, queries, k, progress=progress)
+        X = compared(features, CoverConfig())
+        table = group_neighbors(X, features.offsets, queries, k, progress=progress)
     graph = cover_graph(table, positives, k)
     degree = np.zeros(len(windows.xyxy))
     degree[graph.V] = above_chance(graph, len(images))

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from types import SimpleNamespace
 
@@ -7,11 +8,14 @@ import pytest
 from PIL import Image
 
 from tag2box import corloc, evaluate
+from tag2box.cover.config import CoverConfig
 from tag2box.cover.greedy import cover_graph, greedy_cover
 from tag2box.cover.snapping import above_chance
 from tag2box.detection.detections import Detections
+from tag2box.features.extract import Features
 from tag2box.images import ImageSet, Truth
 from tag2box.neighbors.search import group_neighbors
+from tag2box.pipeline import Config
 from tag2box.report.charts import gain_chart, recall_chart
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
@@ -284,7 +288,6 @@ def run(tmp_path_factory):
     """A run over a few scenes, with settings that take seconds."""
     pytest.importorskip("skimage")
     from tag2box.demo.scenes import make_scenes
-    from tag2box.pipeline import Config
     from tag2box.run_folder import detect_run, fit_run
     from tag2box.runtime.config import read_settings
 
@@ -294,6 +297,22 @@ def run(tmp_path_factory):
     scenes = make_scenes(folder / "scenes", n_train=10, n_test=5)
     fit_run(scenes.train, read_settings(Config(), sets=fast), folder / "run", workers=1)
     return SimpleNamespace(folder=folder / "run", scenes=scenes, detect=detect_run)
+
+
+def test_neighbors_are_those_that_the_cover_compared_by():
+    """Of two dimensions one counts; by both, another photo is nearest, another window farthest."""
+    from tag2box.demo.demo import _rival
+    from tag2box.report.collecting import _neighbors
+
+    X, offsets = np.array([[-1, 4.9], [0, -5], [4, 3], [0, -5]], np.float32), np.array([0, 2, 3, 4])
+    xyxy = np.array([[i, i, i + 9, i + 9] for i in range(4)], np.float32)
+    results = {"features": Features(X, offsets), "windows": Windows(xyxy, offsets, np.full((3, 2), 20))}
+    run = SimpleNamespace(result=results.get, config=Config(cover=CoverConfig(dimensions=1)))
+    cover = greedy_cover(cover_graph(group_neighbors(X, offsets, np.arange(4), 2), np.arange(3), 2))
+    found = _neighbors(run, (replace(cover, selected=np.array([0])),))
+    assert found.image[0].tolist() == [0, 2, 1]
+    images = ImageSet(tuple("abc"), ("",) * 3, np.array([[1], [-1], [1]], np.int8), ("thing",))
+    assert _rival(run, images).xyxy.tolist() == xyxy[[0, 3]].tolist()
 
 
 def test_a_run_becomes_a_page_and_more_of_one_as_more_is_known(run):

@@ -123,12 +123,19 @@ def test_without_a_positive_image_there_is_nothing_to_count(data):
 
 
 def test_only_the_first_dimensions_are_compared(data):
+    """Each row as long as it was: by all dimensions, or the first as they are, other windows are nearest."""
     _, features, tags = data
-    noisy = Features(
-        np.hstack([features.X, 1e-3 * np.ones((len(features.X), 3), np.float32)]), features.offsets
-    )
-    one, two = (count_neighbors(f, tags, CoverConfig(dimensions=D)) for f in (features, noisy))
-    np.testing.assert_allclose(one.above, two.above)
+    X = np.hstack([features.X, 3 * np.random.default_rng(5).normal(size=(len(features.X), 3))])
+    scaled = X[:, :D] * (np.linalg.norm(X, axis=1) / np.linalg.norm(X[:, :D], axis=1))[:, None]
+
+    def above(X, dimensions):
+        some = Features(X.astype(np.float32), features.offsets)
+        return count_neighbors(some, tags, CoverConfig(dimensions=dimensions)).above
+
+    found = above(X, D)
+    np.testing.assert_allclose(found, above(scaled, D))
+    for other in (above(X, D + 3), above(X[:, :D], D)):
+        assert (found != other).mean() > 0.05
 
 
 def test_the_cover_is_that_of_the_whole_table(data):

@@ -53,8 +53,8 @@ def negative_mining(neighbors: Neighbors, positive: ArrayLike, negative: ArrayLi
     hits = others[neighbors.image[rows]]  # (n_rows, k)
     found = hits.any(axis=1)
     column = np.where(found, hits.argmax(axis=1), hits.shape[1] - 1)
-    farthest = neighbors.distance[rows, column]
-    order = np.lexsort((neighbors.queries[rows], -farthest, found))
+    to_negative = neighbors.distance[rows, column]
+    order = np.lexsort((neighbors.queries[rows], -to_negative, found))
     own = neighbors.own[rows[order]]
     first = np.sort(np.unique(own, return_index=True)[1])
     selected = neighbors.queries[rows[order[first]]].astype(np.int64)

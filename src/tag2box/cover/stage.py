@@ -65,7 +65,7 @@ def _cover(
     workers: int | None,
 ) -> Cover:
     if config.initializer == "negative_mining":
-        return _farthest(windows, positive, degrees.far[:, c])
+        return _mined(windows, positive, degrees.far[:, c])
     above = degrees.above[:, c]
     own = windows.rows_of(positive)
     seeds = own[best_share(above, windows.offsets, config.seeds)[own]]
@@ -93,7 +93,7 @@ def _snapped(
     return snap(cover, windows.xyxy, windows.offsets, score)
 
 
-def _farthest(windows: Windows, positive: NDArray[np.bool_], far: NDArray[np.float32]) -> Cover:
+def _mined(windows: Windows, positive: NDArray[np.bool_], far: NDArray[np.float32]) -> Cover:
     """`negative_mining` from the distances that were already counted."""
     rows = windows.best_of(positive, far)
     own = windows.image_of(rows).astype(np.int32)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tag2box.cover.degrees import compared
 from tag2box.cover.mining import negative_mining
 from tag2box.demo.scenes import make_scenes
 from tag2box.detection.detections import Detections
@@ -106,6 +107,6 @@ def _rival(run: RunFolder, images: ImageSet) -> Detections:
     windows, features = run.result("windows"), run.result("features")
     n_images = int(np.count_nonzero(windows.counts))
     everything = np.arange(len(windows.xyxy))
-    table = group_neighbors(features.X, features.offsets, everything, n_images)
+    table = group_neighbors(compared(features, run.config.cover), features.offsets, everything, n_images)
     covers = tuple(negative_mining(table, images.positives(name)) for name in images.classes)
     return boxes_of([cover.first()[1] for cover in covers], windows, images)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.cover.config import known_tags
+from tag2box.cover.degrees import compared
 from tag2box.cover.greedy import Cover
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.scores import CorLoc, corloc, evaluate
@@ -150,7 +151,8 @@ def _neighbors(run: RunFolder, covers: tuple[Cover, ...]) -> Neighbors:
     rows = Thumbnails.for_classes(len(covers)).rows
     shown = np.unique(np.concatenate([np.empty(0, np.int64), *(cover.selected[:rows] for cover in covers)]))
     n_images = int(np.count_nonzero(features.counts))
-    return group_neighbors(features.X, features.offsets, shown, n_images, workers=1)
+    X = compared(features, run.config.cover)
+    return group_neighbors(X, features.offsets, shown, n_images, workers=1)
 
 
 def _corlocs(images: ImageSet, first: Detections, mined: Detections) -> dict[str, CorLoc]:
