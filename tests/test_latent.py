@@ -10,11 +10,10 @@ from sklearn.svm import LinearSVC
 from tag2box import Bags, InputError, LatentSVC, SmoothLatentSVC
 from tag2box.mil.affine import Affine
 from tag2box.mil.convex import ConvexHalf
-from tag2box.mil.losses import LOSSES
+from tag2box.mil.losses import LOSSES, SMOOTH
 from tag2box.mil.objective import BagObjective, BagProblem
 from tag2box.mil.smoothing import segment_max, segment_smoothed_max
 
-SMOOTH = ["squared_hinge", "logistic", "smooth_hinge"]
 TIGHT = {"tol": 1e-9, "max_iter": 20_000}
 MODELS = [LatentSVC, SmoothLatentSVC]
 

@@ -201,24 +201,29 @@ def as_bags(data, c):
     return Bags(features.X.astype(np.float64), windows.offsets), tags[:, c]
 
 
-@pytest.mark.parametrize("mu", [0.01, 0.5, 3.0])
-def test_slsvm_with_its_certificate_is_that_of_all_windows(data, trained, mu):
+@pytest.mark.parametrize(
+    ("mu", "loss"),
+    [(0.01, "squared_hinge"), (0.5, "squared_hinge"), (3.0, "squared_hinge"), (0.5, "smooth_hinge")],
+)
+def test_slsvm_with_its_certificate_is_that_of_all_windows(data, trained, mu, loss):
     windows, features, tags = data
     initial = trained[1]
-    refined = refine(windows, features, tags, initial, replace(FREE, mu=mu))
+    refined = refine(windows, features, tags, initial, replace(FREE, mu=mu, loss=loss))
     for c in range(2):
         bags, y = as_bags(data, c)
         start = initial.W[c][None], np.array([initial.b[c]])
         weight = {1: FREE.positive_weight, -1: 1}
-        peer = SmoothLatentSVC(C=FREE.C, mu=mu, class_weight=weight, init=start, tol=1e-6).fit(bags, y)
+        peer = SmoothLatentSVC(C=FREE.C, mu=mu, loss=loss, class_weight=weight, init=start, tol=1e-6)
+        peer.fit(bags, y)
         assert refined.trace[c][-1]["entered"] == 0
         assert min(t["objective"] for t in refined.trace[c]) == pytest.approx(peer.objective_, rel=1e-3)
 
 
-def test_lsvm_falls_and_is_that_of_all_windows(data, trained):
+@pytest.mark.parametrize("loss", ["squared_hinge", "smooth_hinge"])
+def test_lsvm_falls_and_is_that_of_all_windows(data, trained, loss):
     windows, features, tags = data
     initial = trained[1]
-    refined = refine(windows, features, tags, initial, replace(FREE, method="lsvm"))
+    refined = refine(windows, features, tags, initial, replace(FREE, method="lsvm", loss=loss))
     for c in range(2):
         certified = [line["objective"] for line in refined.trace[c] if line["entered"] == 0]
         assert all(b <= a * (1 + 1e-4) for a, b in pairwise(certified))
@@ -226,7 +231,7 @@ def test_lsvm_falls_and_is_that_of_all_windows(data, trained):
         start = initial.W[c][None], np.array([initial.b[c]])
         peer = LatentSVC(
             C=FREE.C,
-            loss="squared_hinge",
+            loss=loss,
             class_weight={1: FREE.positive_weight, -1: 1},
             init=start,
             tol=1e-6,
@@ -357,6 +362,7 @@ def test_snapping_goes_to_the_best_objectness_that_overlaps(data):
         (lambda: CoverConfig(method="greedy"), "method must be one of marginal, score"),
         (lambda: CoverConfig(dimensions=0), "dimensions must be at least 1"),
         (lambda: InitialConfig(loss="hinge"), "loss must be"),
+        (lambda: RefineConfig(loss="hinge"), "loss must be"),
         (lambda: InitialConfig(C=0), "C must be above 0"),
         (lambda: RefineConfig(method="svm"), "method must be one of slsvm, lsvm, none"),
         (lambda: RefineConfig(mu=0), "mu must be above 0"),

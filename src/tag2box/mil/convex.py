@@ -10,13 +10,13 @@ by greedy coordinate ascent over the few instances that matter: those that were 
 bag once (cutting planes). The duality gap over *all* instances says when it is solved.
 """
 
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr
 
-from tag2box.mil.losses import LOSSES
+from tag2box.mil.losses import LOSSES, SHARPNESS
 from tag2box.mil.objective import BagProblem
 from tag2box.mil.smoothing import segment_max
 from tag2box.runtime.compiled import kernel
@@ -25,11 +25,24 @@ __all__ = ["CODES", "ConvexHalf"]
 
 Floats = NDArray[np.float64]
 
-HINGE, SQUARED_HINGE, LOGISTIC = range(3)
-CODES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
+HINGE, SQUARED_HINGE, LOGISTIC, SMOOTH_HINGE = range(4)
+CODES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC, "smooth_hinge": SMOOTH_HINGE}
 MAX_CUTS = 200
 MAX_SWEEPS = 1000  # of as many steps as there are rows
-FAR = 1e3  # stands for the infinite margin at which the logistic loss is content
+ULP = 2.0**-53  # of 1: margins of the smooth hinge below ULP^(1/100) have the same a, the greatest
+FAR = 1e3  # stands for the infinite margin at which the logistic loss has its least slope
+
+
+class Dual(NamedTuple):
+    """The dual problem over the rows held, n of n_bags bags; alpha, a and margin change as it is solved."""
+
+    K: Floats  # (n, n), products of the rows, each times its sign
+    offsets: NDArray[np.int64]  # (n_bags + 1,), where the rows of each bag start
+    cost: Floats  # (n_bags,)
+    loss: int  # one of CODES
+    alpha: Floats  # (n,)
+    a: Floats  # (n_bags,), sums of alpha
+    margin: Floats  # (n,)
 
 
 class ConvexHalf:
@@ -87,19 +100,26 @@ class ConvexHalf:
         sign = self.y[self._bag()]
         K = held.gram() * sign[:, None] * sign
         group, first = np.unique(self._bag(), return_index=True)
-        offsets, cost = np.append(first, len(self.rows)), self.cost[group]
         known = sign * held.shift
-        margin, a = K @ self.alpha + known, np.add.reduceat(self.alpha, first)
-        dual, steps = -np.inf, max(len(self.rows), 100)
+        p = Dual(
+            K=K,
+            offsets=np.append(first, len(self.rows)),
+            cost=self.cost[group],
+            loss=CODES[self.loss],
+            alpha=self.alpha,
+            a=np.add.reduceat(self.alpha, first),
+            margin=K @ self.alpha + known,
+        )
+        value, steps = -np.inf, max(len(self.rows), 100)
         for _ in range(MAX_SWEEPS):
-            done = _greedy_ascent(K, offsets, cost, self.alpha, a, margin, CODES[self.loss], steps)
-            square = float(self.alpha @ (margin - known))
-            dual = -square / 2 + _conjugate(a, cost, self.loss) - float(self.alpha @ known)
-            least = np.minimum.reduceat(margin, first)
-            primal = square / 2 + cost @ LOSSES[self.loss](least)[0]
-            if done or primal - dual <= tol / 4 * primal:
+            done = _greedy_ascent(p, steps)
+            square = float(p.alpha @ (p.margin - known))
+            value = -square / 2 + _conjugate(p.a, p.cost, self.loss) - float(p.alpha @ known)
+            least = np.minimum.reduceat(p.margin, first)
+            primal = square / 2 + p.cost @ LOSSES[self.loss](least)[0]
+            if done or primal - value <= tol / 4 * primal:
                 break
-        return held.adjoint(self.alpha * sign), dual
+        return held.adjoint(p.alpha * sign), value
 
 
 def _conjugate(a: Floats, cost: Floats, loss: str) -> float:
@@ -109,26 +129,34 @@ def _conjugate(a: Floats, cost: Floats, loss: str) -> float:
         return float(cost @ b)
     if loss == "squared_hinge":
         return float(cost @ (b - b**2 / 4))
-    return float(cost @ (entr(b) + entr(1 - b)))
+    rest = np.maximum(1 - b, 0)  # the sums in a are rounded
+    if loss == "smooth_hinge":
+        return float(cost @ (1 - rest ** (1 + 1 / SHARPNESS)) * SHARPNESS / (SHARPNESS + 1))
+    return float(cost @ (entr(b) + entr(rest)))
 
 
 @kernel
 def _target(a: float, cost: float, loss: int) -> float:
-    """ℓ'⁻¹(-a/c): the margin at which a bag with this a is content."""
+    """ℓ'⁻¹(-a/c): the margin at which the dual's derivative by this a is 0."""
     b = min(a / cost, 1.0)
     if loss == HINGE:
         return 1.0
     if loss == SQUARED_HINGE:
         return 1 - a / (2 * cost)
+    if loss == SMOOTH_HINGE:
+        return float(max(1 - b, ULP) ** (1 / SHARPNESS))
     if 0 < b < 1:
         return float(np.log((1 - b) / b))
     return FAR if b == 0 else -FAR
 
 
 @kernel
-def _bend(a: float, cost: float, loss: int) -> float:
+def _bend(a: float, cost: float, margin: float, loss: int) -> float:
     """How fast that margin falls as a grows; at the ends of a's range 0, so that nothing keeps it there."""
     b = a / cost
+    if loss == SMOOTH_HINGE:  # where a is nearly c it falls steeply at a, and where it meets the margin not
+        rest = max(1 - b, min(max(margin, ULP), 1.0) ** SHARPNESS, ULP)
+        return float(rest ** (1 / SHARPNESS - 1) / (SHARPNESS * cost))
     if loss == SQUARED_HINGE:
         return 1 / (2 * cost)
     if loss == HINGE or not 0 < b < 1:
@@ -144,6 +172,8 @@ def _step(m: float, square: float, alpha: float, a: float, cost: float, loss: in
     if loss == HINGE:
         return min(max((1 - m) / square, -alpha), cost - a)
     low, high = -alpha, cost - a
+    if loss == SMOOTH_HINGE and _target(a + low, cost, loss) - m - low * square <= 0:
+        return low  # to the very end, which bisection never reaches
     for _ in range(60):  # bisection: the derivative falls with δ
         middle = (low + high) / 2
         if _target(a + middle, cost, loss) - m - middle * square > 0:
@@ -154,22 +184,21 @@ def _step(m: float, square: float, alpha: float, a: float, cost: float, loss: in
 
 
 @kernel
-def _pick(
-    K: Floats, offsets: Any, cost: Floats, alpha: Floats, a: Floats, margin: Floats, loss: int
-) -> tuple[int, int, int]:
+def _pick(p: Dual) -> tuple[int, int, int]:
     """The move that gains most to second order: (bag, row, -1) for one α, (bag, to, from) for an exchange."""
+    K, offsets, alpha, margin = p.K, p.offsets, p.alpha, p.margin
     most, bag, to, give = 0.0, -1, -1, -1
-    for g in range(len(cost)):
+    for g in range(len(p.cost)):
         worst, easiest = offsets[g], -1  # least margin; greatest margin among those with α > 0
         for j in range(offsets[g], offsets[g + 1]):
             if margin[j] < margin[worst]:
                 worst = j
             if alpha[j] > 0 and (easiest < 0 or margin[j] > margin[easiest]):
                 easiest = j
-        target = _target(a[g], cost[g], loss)
-        bend = _bend(a[g], cost[g], loss)
+        target = _target(p.a[g], p.cost[g], p.loss)
+        bend = _bend(p.a[g], p.cost[g], margin[worst], p.loss)
         lack = target - margin[worst]
-        if lack > 0 and (a[g] < cost[g] or loss == SQUARED_HINGE):
+        if lack > 0 and (p.a[g] < p.cost[g] or p.loss == SQUARED_HINGE):
             gain = lack * lack / (K[worst, worst] + bend)
             if gain > most:
                 most, bag, to, give = gain, g, worst, -1
@@ -177,6 +206,7 @@ def _pick(
             continue
         excess = margin[easiest] - target
         if excess > 0:
+            bend = _bend(p.a[g], p.cost[g], margin[easiest], p.loss)
             gain = excess * excess / (K[easiest, easiest] + bend)
             if gain > most:
                 most, bag, to, give = gain, g, easiest, -1
@@ -188,18 +218,19 @@ def _pick(
 
 
 @kernel
-def _greedy_ascent(
-    K: Floats, offsets: Any, cost: Floats, alpha: Floats, a: Floats, margin: Floats, loss: int, steps: int
-) -> bool:
+def _greedy_ascent(p: Dual, steps: int) -> bool:
     """Up to `steps` moves, each the best; α, a and the margins change in place. True: none is left."""
+    K, alpha, a, margin = p.K, p.alpha, p.a, p.margin
     for _ in range(steps):
-        g, to, give = _pick(K, offsets, cost, alpha, a, margin, loss)
+        g, to, give = _pick(p)
         if g < 0:
             return True
         if give < 0:
-            step = _step(margin[to], K[to, to], alpha[to], a[g], cost[g], loss)
+            step = _step(margin[to], K[to, to], alpha[to], a[g], p.cost[g], p.loss)
             alpha[to] = max(alpha[to] + step, 0.0)
-            a[g] = min(max(a[g] + step, 0.0), cost[g]) if loss != SQUARED_HINGE else max(a[g] + step, 0.0)
+            a[g] = max(a[g] + step, 0.0)
+            if p.loss != SQUARED_HINGE:
+                a[g] = min(a[g], p.cost[g])
             for j in range(len(margin)):
                 margin[j] += step * K[to, j]
         else:

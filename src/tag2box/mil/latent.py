@@ -23,7 +23,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tag2box.errors import InputError
 from tag2box.mil.bag_classifier import BagClassifier, check_positive
 from tag2box.mil.convex import CODES, ConvexHalf
-from tag2box.mil.losses import LOSSES
+from tag2box.mil.losses import LOSSES, SMOOTH
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
 from tag2box.mil.smoothing import OMEGAS, segment_max, segment_smoothed_max
 
@@ -47,7 +47,7 @@ class LatentSVC(BagClassifier):
     ----------
     C : float, default=1.0
         The weight of the loss against the regularization ½‖w‖².
-    loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
+    loss : {"hinge", "squared_hinge", "logistic", "smooth_hinge"}, default="hinge"
         The loss of a bag. "hinge" is the latent SVM.
     fit_intercept : bool, default=True
         Whether to fit an intercept.
@@ -239,7 +239,7 @@ class SmoothLatentSVC(BagClassifier):
     True
     """
 
-    losses = ("squared_hinge", "logistic", "smooth_hinge")
+    losses = SMOOTH
 
     def __init__(
         self,

@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from tag2box.errors import InputError
 
-__all__ = ["LOSSES", "SHARPNESS", "hinge", "logistic", "loss_named", "smooth_hinge", "squared_hinge"]
+__all__ = [
+    "LOSSES",
+    "SHARPNESS",
+    "SMOOTH",
+    "hinge",
+    "logistic",
+    "loss_named",
+    "smooth_hinge",
+    "squared_hinge",
+]
 
 Floats = NDArray[np.floating[Any]]
 Loss = Callable[[Floats], tuple[Floats, Floats]]
@@ -54,6 +63,8 @@ LOSSES: dict[str, Loss] = {
     "logistic": logistic,
     "smooth_hinge": smooth_hinge,
 }
+# What L-BFGS takes.
+SMOOTH = ("squared_hinge", "logistic", "smooth_hinge")
 
 
 def loss_named(name: str, allowed: tuple[str, ...]) -> Loss:

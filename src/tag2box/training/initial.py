@@ -18,7 +18,7 @@ from tag2box.cover.greedy import Cover
 from tag2box.errors import InputError
 from tag2box.features.extract import Features
 from tag2box.mil.affine import Affine
-from tag2box.mil.losses import LOSSES
+from tag2box.mil.losses import LOSSES, SMOOTH, loss_named
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.scoring import Weights, score_windows
@@ -74,8 +74,7 @@ class InitialConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.loss not in ("squared_hinge", "logistic", "smooth_hinge"):
-            raise InputError(f"loss must be squared_hinge, logistic or smooth_hinge, but it is {self.loss!r}")
+        loss_named(self.loss, SMOOTH)
         for name in ("C", "bias", "positive_weight", "rounds", "hardest"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above 0, but it is {getattr(self, name)}")

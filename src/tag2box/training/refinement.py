@@ -29,7 +29,7 @@ from tag2box.errors import InputError
 from tag2box.features.extract import Features
 from tag2box.mil.affine import Affine
 from tag2box.mil.convex import ConvexHalf
-from tag2box.mil.losses import LOSSES
+from tag2box.mil.losses import LOSSES, SMOOTH, loss_named
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
 from tag2box.mil.smoothing import segment_max, segment_smoothed_max
 from tag2box.runtime.packing import stored
@@ -91,6 +91,8 @@ class RefineConfig:
     positive_weight: float = 2.0
     # Smoothing, in units of the score. The release has 0.01.
     mu: float = 0.1
+    # The release has "smooth_hinge".
+    loss: str = "squared_hinge"
     # γ: what the best objectness of an image adds to a window's score while training. With more, the prior
     # alone makes the margin. 0 is the paper's.
     prior: float = 1.0
@@ -104,6 +106,7 @@ class RefineConfig:
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise InputError(f"method must be one of {', '.join(METHODS)}, but it is {self.method!r}")
+        loss_named(self.loss, SMOOTH)
         for name in ("C", "bias", "positive_weight", "mu", "top", "rounds", "tol"):
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} must be above 0, but it is {getattr(self, name)}")
@@ -244,7 +247,7 @@ class _Class:
         if not self.trace:
             self.held |= _top(s, self.offsets, self.config.top)
         f, enters = self._smooth(s) if self.config.method == "slsvm" else self._maximum(s)
-        loss = LOSSES["squared_hinge"](self.y * f)[0]
+        loss = LOSSES[self.config.loss](self.y * f)[0]
         value = float(self.theta @ self.theta / 2 + self.cost @ loss)
         enters &= ~self.held
         self.held |= enters
@@ -276,7 +279,7 @@ class _Class:
         """The best of each bag; in a negative bag that has a loss it must be held."""
         f, where = segment_max(s, self.offsets)
         enters = np.zeros(len(s), np.bool_)
-        enters[where[(self.y < 0) & (f > -1)]] = True
+        enters[where[(self.y < 0) & (LOSSES[self.config.loss](-f)[1] != 0)]] = True
         return f, enters
 
     def solve(self) -> None:
@@ -289,10 +292,10 @@ class _Class:
         with A.few_threads():
             if self.config.method == "slsvm":
                 maximum = partial(segment_smoothed_max, mu=self.config.mu, omega="l2")
-                objective = BagObjective(problem, LOSSES["squared_hinge"], maximum)
+                objective = BagObjective(problem, LOSSES[self.config.loss], maximum)
                 self.theta = lbfgs(objective, self.theta, MAX_ITER, self.config.tol)[0]
             else:
-                half = ConvexHalf(problem, "squared_hinge")
+                half = ConvexHalf(problem, self.config.loss)
                 self.theta = half.solve(self.theta, np.searchsorted(at, self.witness), self.config.tol)
 
 
