@@ -1,9 +1,9 @@
-"""Pictures of the cover of one class, from a folder in the layout of the VOC devkit.
+"""The cover of one class as a page, from a folder in the layout of the VOC devkit.
 
-    python examples/draw_cover.py VOC2007 bicycle pictures --images 150
+    python examples/draw_cover.py VOC2007 bicycle cover.html --images 150
 
-Writes neighbors.png (the paper's Figure 2), mined.png (Figure 5: ours green, negative mining red), gains.png
-and degree.png.
+Shows the windows selected and their neighbors (the paper's Figure 2), the gain curve, maps of the votes, and
+in each photo the window of negative mining and that of the cover (Figure 5).
 """
 
 import argparse
@@ -13,7 +13,6 @@ import numpy as np
 
 from tag2box import (
     FeaturesConfig,
-    ImageSet,
     cover_graph,
     find_features,
     find_projection,
@@ -25,19 +24,17 @@ from tag2box import (
 )
 from tag2box.cover import CoverConfig, compared
 from tag2box.cover.snapping import above_chance, best_share, contrast, snap
-from tag2box.report import pictures
+from tag2box.report.content import ClassRecords, build_content
+from tag2box.report.page import render_page
+from tag2box.report.thumbnails import votes
 from tag2box.runtime.progress import progress_bars
 
 
 def some_images(images, name, n):
-    """Half of them positive, so that a picture does not need the whole set."""
-    chosen = np.sort(np.concatenate([images.positives(name)[: n // 2], images.negatives(name)[: n - n // 2]]))
-    pick = [int(i) for i in chosen]
-    return ImageSet(
-        tuple(images.ids[i] for i in pick),
-        tuple(images.paths[i] for i in pick),
-        images.tags[pick],
-        images.classes,
+    """Half of them positive, so that a page does not need the whole set."""
+    images = images.only([name])
+    return images.take(
+        np.sort(np.append(images.positives(name)[: n // 2], images.negatives(name)[: n - n // 2]))
     )
 
 
@@ -55,9 +52,8 @@ def main():
         projection = find_projection(images, windows, config, workers=None, progress=progress)
         features = find_features(images, windows, projection, config, workers=None, progress=progress)
         positives = images.positives(arguments.name)
-        queries = windows.rows_of(positives)
         k = len(positives) // 2
-        X = compared(features, CoverConfig())
+        X, queries = compared(features, CoverConfig()), windows.rows_of(positives)
         table = group_neighbors(X, features.offsets, queries, k, progress=progress)
     graph = cover_graph(table, positives, k)
     degree = np.zeros(len(windows.xyxy))
@@ -65,17 +61,14 @@ def main():
     score = contrast(windows.xyxy, windows.offsets, degree)
     seeds = best_share(score, windows.offsets, 0.05)
     cover = snap(greedy_cover(cover_graph(table, positives, k, seeds)), windows.xyxy, windows.offsets, score)
-    positive = images.tags[:, images.classes.index(arguments.name)] == 1
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    sheets = {
-        "neighbors": pictures.neighbor_sheet(images, windows, table, cover, positive),
-        "mined": pictures.mined_windows(images, windows, cover, negative_mining(table, positives)),
-        "gains": pictures.gain_curve(cover, arguments.name),
-        "degree": pictures.degree_map(images, int(positives[0]), windows, degree),
-    }
-    for name, picture in sheets.items():
-        picture.save(arguments.out / f"{name}.png")
-        print(arguments.out / f"{name}.png")
+    rival, ours = (
+        {int(i): windows.xyxy[row] for i, row in zip(*some.first(), strict=True)}
+        for some in (negative_mining(table, positives), cover)
+    )
+    records = ClassRecords(cover, lambda i: votes(windows[i], degree[windows.rows_of(i)]), rival, ours)
+    content = build_content(images, windows, {arguments.name: records}, title=arguments.name, neighbors=table)
+    arguments.out.write_text(render_page(content), encoding="utf-8")
+    print(arguments.out)
 
 
 if __name__ == "__main__":

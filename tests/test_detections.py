@@ -1,10 +1,10 @@
 import json
 import sys
-import types
 import zipfile
 
 import numpy as np
 import pytest
+import supervision
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -187,23 +187,35 @@ def test_detect_windows_of_an_image_without_windows():
     assert len(detect_windows(np.empty((2, 0)), [BOX, BOX])) == 0
 
 
-def test_to_supervision_fills_its_fields(monkeypatch):
-    stub = types.SimpleNamespace(Detections=lambda **fields: fields)
-    monkeypatch.setitem(sys.modules, "supervision", stub)
+def test_supervision_has_the_same_boxes_scores_and_names():
     ours = named()
     theirs = ours.to_supervision()
-    np.testing.assert_array_equal(theirs["xyxy"], ours.xyxy)
-    np.testing.assert_allclose(theirs["confidence"], ours.score, rtol=1e-6)
-    np.testing.assert_array_equal(theirs["class_id"], ours.label)
-    assert theirs["data"]["class_name"].tolist() == [ours.classes[c] for c in ours.label]
-    assert theirs["data"]["image_id"].tolist() == [ours.ids[i] for i in ours.image]
-    assert set(random_detections().to_supervision()["data"]) == {"image"}
+    assert isinstance(theirs, supervision.Detections)
+    np.testing.assert_array_equal(theirs.xyxy, ours.xyxy)
+    np.testing.assert_allclose(theirs.confidence, ours.score, rtol=1e-6)
+    np.testing.assert_array_equal(theirs.class_id, ours.label)
+    assert theirs["class_name"].tolist() == [ours.classes[c] for c in ours.label]
+    assert theirs["image_id"].tolist() == [ours.ids[i] for i in ours.image]
+    np.testing.assert_array_equal(theirs[theirs["image"] == 2].xyxy, ours[ours.image == 2].xyxy)
+    assert set(random_detections().to_supervision().data) == {"image"}
 
 
-def test_to_supervision_with_the_real_one():
-    pytest.importorskip("supervision")
-    theirs = named().to_supervision()
-    assert len(theirs[theirs.data["image"] == 2]) == (named().image == 2).sum()
+@pytest.mark.parametrize("iou", [0.3, 0.7])
+def test_supervision_suppresses_the_same_boxes(iou):
+    """Its non-maximum suppression per class is the oracle of ours; boxes of one image, no scores equal."""
+    rng = np.random.default_rng(0)
+    corner = rng.uniform(0, 60, size=(80, 2))
+    xyxy = np.concatenate([corner, corner + rng.uniform(15, 40, size=(80, 2))], axis=1).astype(np.float32)
+    scores = rng.permutation(160).reshape(80, 2) / 160
+    ours = detect_windows(scores, xyxy, iou_threshold=iou)
+    every = Detections(np.zeros(160, int), np.tile(xyxy, (2, 1)), scores.T.ravel(), np.repeat([0, 1], 80))
+    theirs = every.to_supervision().with_nms(iou)
+    assert len(ours) < 160
+
+    def as_set(xyxy, label):
+        return {(*box, c) for box, c in zip(xyxy.tolist(), label.tolist(), strict=True)}
+
+    assert as_set(ours.xyxy, ours.label) == as_set(theirs.xyxy, theirs.class_id)
 
 
 def test_without_supervision_the_error_names_the_install_command(monkeypatch):

@@ -1,8 +1,11 @@
 """What must hold of the package as a whole."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -127,6 +130,25 @@ def test_training_code_never_names_the_truth():
     for path, room, tree in modules():
         names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         assert room not in learning or "truth" not in names, path
+
+
+PACKAGES = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+ASKED_FOR = {"supervision"}  # by the error of the one function that wants it
+
+
+def test_every_package_that_is_imported_is_declared():
+    pyproject = SOURCE.parents[1] / "pyproject.toml"
+    if not pyproject.is_file():
+        pytest.skip("the package is installed, without its pyproject.toml")
+    project = tomllib.loads(pyproject.read_text())["project"]
+    declared = chain(project["dependencies"], *project["optional-dependencies"].values())
+    known = {re.split("[<>=!~ ]", line)[0] for line in declared} | ASKED_FOR | set(sys.stdlib_module_names)
+    for path, _, tree in modules():
+        for node in ast.walk(tree):
+            names = [node.module] if isinstance(node, ast.ImportFrom) else []
+            names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            found = {name.split(".")[0] for name in names} - {"tag2box"}
+            assert {PACKAGES.get(name, name) for name in found} <= known, path
 
 
 def test_no_public_name_is_a_module():

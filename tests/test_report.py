@@ -1,11 +1,12 @@
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from io import BytesIO
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageColor
 
 from tag2box import corloc, evaluate
 from tag2box.cover.config import CoverConfig
@@ -19,7 +20,7 @@ from tag2box.pipeline import Config
 from tag2box.report.charts import gain_chart, recall_chart
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
-from tag2box.report.thumbnails import Thumbnails, votes
+from tag2box.report.thumbnails import AFTER, BEFORE, Thumbnails, votes
 from tag2box.windows.search import Windows
 
 RED = (220, 20, 20)
@@ -191,14 +192,39 @@ def test_a_class_shows_what_the_records_say(content):
     assert facts["CorLoc, cover"] == "0.50"
 
 
+def pixels_of(picture):
+    return np.asarray(Image.open(BytesIO(picture.jpeg))).astype(int)
+
+
 def test_a_pick_is_cut_where_its_window_is(records):
     sizes = Thumbnails.for_classes(1)
-    picture = sizes.cut(records.images.paths[0], np.float32([20, 20, 60, 60]), "red")
-    from io import BytesIO
-
-    pixels = np.asarray(Image.open(BytesIO(picture.jpeg))).astype(int)
+    pixels = pixels_of(sizes.cut(records.images.paths[0], np.float32([20, 20, 60, 60]), "red"))
     assert pixels.shape == (sizes.crop, sizes.crop, 3)
     assert np.abs(pixels - RED).mean() < 10
+
+
+def test_picks_and_their_neighbours_are_what_is_alike(content):
+    """The windows that are alike hold the red square, in four photos; all are shown with the first pick."""
+    row = content.classes[0].picks[0]
+    assert len(row) == 4
+    for picture in row:
+        assert np.abs(pixels_of(picture).mean(axis=(0, 1)) - RED).max() < 10
+
+
+def test_boxes_before_and_after_have_their_colours(content):
+    for picture in content.classes[0].mined:
+        pixels = pixels_of(picture)
+        for colour in (BEFORE, AFTER):
+            lines = np.abs(pixels - ImageColor.getrgb(colour)).max(axis=2) < 60
+            assert lines.sum() > 50
+
+
+def test_a_map_is_bright_where_its_values_are(records):
+    heat = votes(np.float32([[20, 20, 60, 60], [70, 10, 110, 70]]), np.array([1.0, 0.0]))
+    pixels = pixels_of(Thumbnails(120, 64, 1, 1).heated(records.images.paths[4], heat, (), "a map"))
+    assert pixels.shape == (90, 120, 3)
+    inside, outside = pixels[25:55, 25:55].mean(axis=(0, 1)), pixels[25:55, 75:105].mean(axis=(0, 1))
+    assert inside[1] - outside[1] > 60  # green grows with the value
 
 
 def test_without_truth_nothing_is_called_right_or_wrong(records):

@@ -11,7 +11,6 @@ from tag2box.detection.detections import Detections
 from tag2box.evaluation.matching import IGNORED, KINDS, TRUE, align, outcomes
 from tag2box.images import ImageSet
 from tag2box.neighbors.search import Neighbors
-from tag2box.report.pictures import nearest_positives
 from tag2box.report.thumbnails import AFTER, BEFORE, FOUND, TRUTH, Heat, Picture, Thumbnails
 from tag2box.windows.search import Windows
 
@@ -41,7 +40,7 @@ def picks_and_neighbors(
             continue
         at = place[int(row)]
         own = int(windows.image_of(row))
-        near = nearest_positives(neighbors, at, own, positive)[:NEIGHBORS]
+        near = _nearest_positives(neighbors, at, own, positive)[:NEIGHBORS]
         pick = thumbnails.cut(images.paths[own], windows.xyxy[row], f"{name}: window {number} of the cover")
         rows.append(
             (
@@ -53,6 +52,14 @@ def picks_and_neighbors(
             )
         )
     return tuple(rows)
+
+
+def _nearest_positives(
+    neighbors: Neighbors, at: int, own: int, positive: NDArray[np.bool_]
+) -> list[tuple[int, int]]:
+    """(image, window) of the neighbors of query `at` in other positive images, nearest first."""
+    found = zip(neighbors.image[at].tolist(), neighbors.window[at].tolist(), strict=True)
+    return [(image, window) for image, window in found if positive[image] and image != own]
 
 
 def heat_maps(

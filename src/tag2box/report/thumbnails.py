@@ -12,10 +12,26 @@ from PIL import Image, ImageDraw
 from tag2box.cover.snapping import vote_map
 from tag2box.data.decoding import Source, read_small
 
-__all__ = ["AFTER", "BEFORE", "FOUND", "TRUTH", "Heat", "Picture", "Thumbnails", "votes", "with_heat"]
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "FOUND",
+    "TRUTH",
+    "Heat",
+    "Picture",
+    "Thumbnails",
+    "as_colors",
+    "votes",
+    "with_heat",
+]
 
 # Told apart by people with any color vision, and by their order of thickness (Okabe and Ito 2008).
 BEFORE, AFTER, FOUND, TRUTH = "#e69f00", "#009e73", "#56b4e9", "#ffffff"
+# From dark to bright: nine colors of viridis (van der Walt and Smith 2015), mixed in between.
+VIRIDIS = (
+    *((68, 1, 84), (71, 45, 123), (59, 82, 139), (44, 114, 142), (33, 145, 140)),
+    *((40, 174, 128), (94, 201, 98), (173, 220, 48), (253, 231, 37)),
+)
 # JPEG qualities, tried in turn until a picture takes at most so many bytes a pixel: noise costs no more room.
 QUALITIES = (80, 65, 50, 35, 20)
 BYTES_PER_PIXEL = 0.22
@@ -116,14 +132,18 @@ def votes(windows: NDArray[np.float32], degree: NDArray[np.float64]) -> Heat:
 
 def with_heat(photo: Image.Image, heat: Heat, scale: float) -> Image.Image:
     """The photo, of `scale` times the size that the map speaks of, under it."""
-    from matplotlib import colormaps
-
-    share = heat.values / max(heat.values.max(initial=0), 1e-12)
-    colors = Image.fromarray((colormaps["viridis"](share)[:, :, :3] * 255).astype(np.uint8))
+    colors = Image.fromarray(as_colors(heat.values / max(heat.values.max(initial=0), 1e-12)))
     size = max(1, round(heat.width * scale)), max(1, round(heat.height * scale))
     over = photo.copy()
     over.paste(colors.resize(size, Image.Resampling.BILINEAR), (0, 0))
     return Image.blend(photo, over, 0.55)
+
+
+def as_colors(share: NDArray[np.floating]) -> NDArray[np.uint8]:
+    """Numbers in [0, 1] as colors, (h, w, 3)."""
+    at = np.linspace(0, 1, len(VIRIDIS))
+    channels = [np.interp(share, at, values) for values in zip(*VIRIDIS, strict=True)]
+    return np.asarray(np.rint(np.stack(channels, axis=-1)), np.uint8)
 
 
 def draw_boxes(photo: Image.Image, boxes: Sequence[tuple[NDArray[np.float32], str]], scale: float) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image
 
 from tag2box.data.decoding import read_small
-from tag2box.report.thumbnails import Heat
+from tag2box.report.thumbnails import Heat, as_colors
 from tag2box.runtime.files import write_whole
 
 __all__ = ["LARGE", "THUMBNAIL", "heat_picture", "is_for_browsers", "small_picture"]
@@ -49,15 +49,13 @@ def small_picture(path: Path, side: int, cache: Path) -> bytes:
 
 def heat_picture(heat: Heat, size: tuple[int, int]) -> bytes:
     """A map as a PNG to lay over the photo: clear where it is 0."""
-    from matplotlib import colormaps
-
     width = max(1, round(heat.values.shape[1] * size[0] / max(heat.width, 1e-6)))
     height = max(1, round(heat.values.shape[0] * size[1] / max(heat.height, 1e-6)))
     values = np.zeros((height, width))
     part = heat.values[:height, :width]
     values[: part.shape[0], : part.shape[1]] = part / max(float(part.max(initial=0)), 1e-12)
-    pixels = (colormaps["inferno"](values) * 255).astype(np.uint8)
-    pixels[:, :, 3] = (np.sqrt(values) * 200).astype(np.uint8)
+    alpha = (np.sqrt(values) * 200).astype(np.uint8)
+    pixels = np.dstack([as_colors(values), alpha])
     buffer = BytesIO()
     Image.fromarray(pixels).save(buffer, "PNG")
     return buffer.getvalue()

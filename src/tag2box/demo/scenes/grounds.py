@@ -142,7 +142,7 @@ def photograph(package: str, file: str) -> Image.Image:
     if path is None or not path.is_file():
         raise InputError(
             f"the demo cuts its scenes out of photographs, and {package} has no {Path(file).name} here: "
-            "pip install --upgrade scikit-image"
+            'pip install --upgrade "tag2box[demo]"'
         )
     with Image.open(path) as photo:
         return photo.convert("RGB")
