@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import tag2box
+from tag2box.cli.corrections import corrections
 from tag2box.cli.detect import detect
 from tag2box.cli.evaluate import evaluate
 from tag2box.cli.folders import clean, demo, export, report
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 for command in (demo, run, detect, evaluate, report, review, export, clean):
     app.command()(command)
+app.add_typer(corrections, name="corrections")
 app.add_typer(reproduce, name="reproduce")
 
 

@@ -11,6 +11,7 @@ from tag2box.errors import InputError
 if TYPE_CHECKING:
     from tag2box.detection.detections import Detections
     from tag2box.images import ImageSet
+    from tag2box.run_corrections import Corrected
     from tag2box.run_folder import RunFolder
 
 __all__ = ["evaluate"]
@@ -52,9 +53,9 @@ def evaluate(
             typer.echo(f"Note: {run.outdated}", err=True)
         run.set_truth(truth, split, metric)
         if mined is not None:
-            share = t2b.corloc(mined, images)
-            answer["corloc"] = share.to_dict()
-            text.append(str(share))
+            share = t2b.corloc(mined.detections, images)
+            answer |= {"corloc": share.to_dict(), **mined.to_dict()}
+            text.append(f"{share}\n{mined}")
     else:
         found = t2b.read_detections(what, images)
     if found is not None:
@@ -80,10 +81,10 @@ def _newest(run: "RunFolder", images: "ImageSet") -> "Detections | None":
     return found
 
 
-def _mined(run: "RunFolder", images: "ImageSet") -> "Detections | None":
-    """The boxes that the run found in its own training images, where the truth knows all of them."""
+def _mined(run: "RunFolder", images: "ImageSet") -> "Corrected | None":
+    """The boxes of the run's own training images, as corrected, where the truth knows all of them."""
     if not set(run.images.ids) <= set(images.ids) or not run.has(run.last_stage):
         return None
-    from tag2box.run_folder import mined_windows
+    from tag2box.run_corrections import corrected_boxes
 
-    return mined_windows(run)
+    return corrected_boxes(run)

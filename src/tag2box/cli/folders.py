@@ -30,22 +30,26 @@ def export(
     run: RunArgument,
     format_: Annotated[str, typer.Option("--format", help="coco-instances, voc, yolo, labelstudio, ...")],
     out: Annotated[Path | None, typer.Option(help="Where to write; in the run folder by default.")] = None,
+    reviewed: Annotated[bool, typer.Option("--reviewed", help="Only boxes that a person accepted.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the boxes found in the training images, as annotations for another tool.
+    """Write the boxes found in the training images, as corrected, as annotations for another tool.
 
     Example: tag2box export runs/photos --format yolo --out labels
     """
     from tag2box.cli.detect import suffix_of
     from tag2box.detection.writing import write_detections
-    from tag2box.run_folder import RunFolder, mined_windows
+    from tag2box.run_corrections import corrected_boxes
+    from tag2box.run_folder import RunFolder
 
     folder = RunFolder(run)
     target = out or folder.folder / f"boxes{suffix_of(format_)}"
-    found = mined_windows(folder)
+    corrected = corrected_boxes(folder)
+    found = corrected.detections[corrected.reviewed] if reviewed else corrected.detections
     written = write_detections(found, folder.images, target, format_)
     answer = {"boxes": len(found), "format": format_, "written": [str(path) for path in written]}
-    say(as_json, answer, f"{len(found)} boxes in {len(folder.images)} images. Written: {target}")
+    text = f"{len(found)} boxes in {len(folder.images)} images. {corrected} Written: {target}"
+    say(as_json, answer | corrected.to_dict(), text)
 
 
 def clean(

@@ -20,7 +20,8 @@ from tag2box.neighbors.search import Neighbors, group_neighbors
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
 from tag2box.report.thumbnails import Heat, Thumbnails, votes
-from tag2box.run_folder import RunFolder, mined_windows
+from tag2box.run_corrections import corrected_boxes
+from tag2box.run_folder import RunFolder
 from tag2box.runtime.config import settings
 from tag2box.runtime.files import write_whole
 from tag2box.stages import retrains, scores_by_maps
@@ -52,7 +53,8 @@ def write_report(
         truths, metric = (known[0],), known[1]
     classes = run.images.classes
     images = _judged(run.images, classes, truths)
-    windows, mined = run.result("windows"), mined_windows(run)
+    windows, corrected = run.result("windows"), corrected_boxes(run)
+    mined = corrected.detections
     covers = None if retrains(run.config) else run.result("cover")
     first = first_boxes(run)
     found, test = mined, None
@@ -72,6 +74,9 @@ def write_report(
         events=_events(run.folder / "events.jsonl"),
         config=dict(settings(run.config)),
     )
+    if corrected.reviewed.any() or corrected.photos:
+        said = ("boxes reviewed", f"{corrected.reviewed.sum():,}"), ("photos reviewed", str(corrected.photos))
+        content = replace(content, facts=(*content.facts, *said))
     path = run.folder / REPORT
     write_whole(path, render_page(content))
     return path

@@ -17,11 +17,10 @@ from tag2box.runtime.parts import DamagedError
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.store import stage_key
 from tag2box.training.calibration import confidence
-from tag2box.training.scoring import Weights, score_windows
 
 __all__ = ["FoundBoxes", "find_boxes", "load_boxes", "teaching_order"]
 
-VERSION = 1
+VERSION = 2
 # Photos that variety counts for; those behind them come by doubt alone. By then it is time to learn again.
 VARIED = 500
 # Another place: a window that overlaps the found one by less.
@@ -66,22 +65,20 @@ def find_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
     mined = mined_windows(run)
     mined = mined[np.lexsort((mined.label, mined.image))]
     windows, features, refined = (run.result(stage) for stage in ("windows", "features", run.last_stage))
-    share = run.result("objectness").share if run.config.refine.objectness else None
-    weights = Weights(refined.W, refined.b)
+    scorer = run.detector.scorer
+    maps = run.result("maps") if scorer.needs_map else None
     margin = np.zeros(len(mined))
     looks = np.zeros((len(mined), features.X.shape[1]), np.float32)
     ends = np.searchsorted(mined.image, np.arange(len(run.images) + 1))
     for i in np.unique(mined.image).tolist():
         a, z = windows.offsets[i], windows.offsets[i + 1]
         X = features.X[a:z]
-        scores = score_windows(X, weights)
-        if share is not None:
-            scores += np.float32(run.config.refine.objectness) * share[a:z]
+        scores = scorer(X, windows[i], windows.sizes[i], maps[i] if maps else None)
         for n in range(ends[i], ends[i + 1]):
             overlap = iou_matrix(windows.xyxy[a:z], mined.xyxy[n][None])[:, 0]
             mine = scores[:, mined.label[n]]
             away = mine[overlap < ELSEWHERE].max(initial=-np.inf)
-            margin[n] = max(float(mined.score[n] - away), 0.0)
+            margin[n] = max(float(mine[overlap.argmax()] - away), 0.0)
             looks[n] = X[overlap.argmax()]
         progress("what to look at first", i + 1, len(run.images))
     progress("what to look at first", len(run.images), len(run.images))

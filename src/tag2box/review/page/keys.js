@@ -5,6 +5,8 @@ const $ = (id) => document.getElementById(id);
 export const KEYS = [
   ["ArrowRight n", "next", "next photo"],
   ["ArrowLeft p", "previous", "photo before"],
+  ["Home", "first", "first photo"],
+  ["End", "last", "last photo"],
   ["Enter", "done", "accept what is open, all objects have their box, next"],
   ["a", "accept", "accept the selected box"],
   ["x", "reject", "reject the selected box"],

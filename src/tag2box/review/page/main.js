@@ -104,6 +104,7 @@ async function filter() {
   const at = store.list.indexOf(now);
   await go(Math.max(at, 0));
   if (!$("grid-view").hidden) grid.show();
+  document.body.dataset.listed = query;
 }
 
 function openGrid(on, at) {
@@ -145,6 +146,8 @@ async function jump(number) {
 
 const actions = {
   next: () => go(store.at + 1),
+  first: () => go(0),
+  last: () => go(store.list.length - 1),
   previous: () => go(store.at - 1),
   accept: () => judge("accepted"),
   reject: () => judge("rejected"),

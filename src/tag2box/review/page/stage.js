@@ -4,6 +4,7 @@ import { newId } from "./api.js";
 
 const HANDLES = ["nw", "ne", "sw", "se"];
 const SMALLEST = 4; // pixels of the photo
+const MARGIN = 24; // around the photo, for the handles and names of boxes at its edge
 const $ = (id) => document.getElementById(id);
 
 export class Stage {
@@ -48,7 +49,7 @@ export class Stage {
   fit() {
     if (!this.photo) return;
     const { clientWidth: w, clientHeight: h } = this.element;
-    const scale = Math.min(w / this.photo.width, h / this.photo.height);
+    const scale = Math.min((w - 2 * MARGIN) / this.photo.width, (h - 2 * MARGIN) / this.photo.height);
     this.smallest = scale;
     this.view = { scale, x: (w - this.photo.width * scale) / 2, y: (h - this.photo.height * scale) / 2 };
     this.draw();

@@ -1,0 +1,128 @@
+"""Corrections from other tools and for them: COCO, Label Studio, CVAT."""
+
+import os
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tag2box.corrections import CorrectionLog, new_id, read_state
+from tag2box.data.decoding import image_size
+from tag2box.data.formats import cvat
+from tag2box.data.reading import read_images
+from tag2box.detection.writing import write_detections
+from tag2box.errors import InputError
+from tag2box.images import ImageSet
+from tag2box.run_corrections import box_id, corrected_boxes
+from tag2box.run_folder import RunFolder
+from tag2box.runtime.files import write_whole
+
+__all__ = ["Imported", "export_corrections", "import_corrections"]
+
+FORMATS = {"coco": "coco-instances", "labelstudio": "labelstudio"}
+
+
+@dataclass(frozen=True)
+class Imported:
+    """How much came in: photos and boxes; left out: photos and classes that the run does not have."""
+
+    photos: int
+    boxes: int
+    unknown_photos: int
+    unknown_classes: tuple[str, ...]
+
+
+def import_corrections(run: RunFolder, file: Path, *, reviewed: bool = True) -> Imported:
+    """Take the boxes of `file` for accepted ones. reviewed: photos that have some are reviewed as a whole.
+
+    What the run's own log says of other boxes stays. The same file twice changes nothing.
+    """
+    known = _Names(run.images)
+    events: list[dict[str, Any]] = []
+    photos: set[str] = set()
+    unknown: Counter[str] = Counter()
+    missing = 0
+    for name, boxes in _read(run, file):
+        photo = known.find(name)
+        missing += photo is None
+        unknown.update(kind for kind, _ in boxes if kind not in run.images.classes)
+        mine = [box for box in boxes if box[0] in run.images.classes]
+        if photo is None or not mine:
+            continue
+        photos.add(photo)
+        events += [_accepted(photo, kind, xyxy) for kind, xyxy in mine]
+        if reviewed:
+            events.append({"set": "photo", "photo": photo, "state": "reviewed"})
+    now = round(time.time(), 3)
+    log = CorrectionLog(run.folder)
+    log.append({**event, "id": new_id(), "time": now, "by": "import"} for event in events)
+    boxes_in = sum(event["set"] == "box" for event in events)
+    return Imported(len(photos), boxes_in, missing, tuple(sorted(unknown)))
+
+
+def _accepted(photo: str, kind: str, xyxy: Any) -> dict[str, Any]:
+    place = np.asarray(xyxy, np.float32)
+    event = {"set": "box", "photo": photo, "class": kind, "state": "accepted", "xyxy": place.tolist()}
+    return {**event, "box": box_id(photo, kind, place)}
+
+
+def _read(run: RunFolder, file: Path) -> list[cvat.Labelled]:
+    """The images of the file, by their names there, and the boxes of each."""
+    if file.suffix.lower() == ".xml":
+        return cvat.read_boxes(file)
+    folder = os.path.commonpath([path.parent.absolute() for path in run.images.paths])
+    given = read_images(folder, file, on_error="skip")
+    boxes = given.truth
+    if boxes is None:
+        raise InputError(f"{file} has no boxes: expected COCO, Label Studio or CVAT with some")
+    rows = zip(boxes.image, boxes.label, boxes.xyxy.tolist(), boxes.difficult, strict=True)
+    out: list[cvat.Labelled] = [(name, []) for name in given.ids]
+    for image, label, (x1, y1, x2, y2), crowd in rows:
+        if not crowd:
+            out[image][1].append((given.classes[label], (x1, y1, x2, y2)))
+    return out
+
+
+class _Names:
+    """Photos of the run by id, with or without the suffix of their file, or by a file name of their own."""
+
+    def __init__(self, images: ImageSet) -> None:
+        self._ids = {name: name for name in images.ids}
+        pairs = list(zip(images.ids, images.paths, strict=True))
+        self._ids |= {f"{name}{path.suffix}": name for name, path in pairs}
+        count = Counter(path.stem for path in images.paths)
+        self._stems = {path.stem: name for name, path in pairs if count[path.stem] == 1}
+
+    def find(self, name: str) -> str | None:
+        return self._ids.get(name) or self._stems.get(Path(name).stem)
+
+
+def export_corrections(run: RunFolder, target: Path, kind: str) -> tuple[int, int]:
+    """Write the accepted boxes of all photos that were reviewed or have one; how many photos and boxes."""
+    corrected = corrected_boxes(run)
+    accepted = corrected.detections[corrected.reviewed]
+    state = read_state(run.folder)
+    chosen = [
+        i
+        for i, name in enumerate(run.images.ids)
+        if state.photo(name).state == "reviewed" or state.photo(name).accepted()
+    ]
+    if not chosen:
+        raise InputError(f"{run.folder} has no corrections yet: `tag2box review {run.folder}` makes some")
+    if kind in FORMATS:
+        write_detections(accepted, run.images.take(chosen), target, FORMATS[kind])
+    elif kind == "cvat":
+        parts = [accepted[accepted.image == i] for i in chosen]
+        names = [f"{run.images.ids[i]}{run.images.paths[i].suffix}" for i in chosen]
+        sizes = [image_size(run.images.paths[i]) for i in chosen]
+        boxes = [
+            [(run.images.classes[c], xyxy) for c, xyxy in zip(part.label, part.xyxy.tolist(), strict=True)]
+            for part in parts
+        ]
+        write_whole(target, cvat.document(zip(names, sizes, boxes, strict=True)))
+    else:
+        raise InputError(f"no format {kind!r} for corrections: there are {', '.join(FORMATS)} and cvat")
+    return len(chosen), len(accepted)

@@ -1,0 +1,297 @@
+"""The whole loop in a real browser: correct by mouse and by keys, reload, restart, learn again, export."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+from tests._review import copied
+
+from tag2box.corrections import read_state
+
+selenium = pytest.importorskip("selenium.webdriver")
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: E402
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (BROWSER and DRIVER), reason="no browser here: apt-get install chromium chromium-driver"
+)
+# Seconds to wait for what takes a fraction of one: this machine may be busy.
+PATIENCE = 60
+OPTIONS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-background-networking "
+    "--disable-component-update --disable-sync --no-first-run --window-size=1280,800"
+)
+
+
+class Server:
+    """`tag2box review` in a process of its own."""
+
+    def __init__(self, run, port=0):
+        command = [sys.executable, "-m", "tag2box", "review", str(run), "--no-open", "--port", str(port)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.address = re.search(r"http://\S+", self.process.stdout.readline())[0]
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = selenium.ChromeOptions()
+    options.binary_location = BROWSER
+    for option in [*OPTIONS.split(), f"--user-data-dir={tmp_path_factory.mktemp('browser')}"]:
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = selenium.Chrome(options, selenium.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def run(review_run, tmp_path):
+    return copied(review_run, tmp_path)
+
+
+@pytest.fixture
+def server(run):
+    started = Server(run)
+    yield started
+    started.kill()
+
+
+class Page:
+    """What a person does on the page."""
+
+    def __init__(self, browser, run):
+        self.browser, self.run = browser, run
+
+    def open(self, address):
+        self.browser.get(address)
+        self.until(lambda: self.find("body").get_attribute("data-ready"))
+        return self
+
+    def until(self, true):
+        return WebDriverWait(self.browser, PATIENCE, poll_frequency=0.05).until(lambda _: true())
+
+    def find(self, css):
+        return self.browser.find_element(By.CSS_SELECTOR, css)
+
+    def all(self, css):
+        return self.browser.find_elements(By.CSS_SELECTOR, css)
+
+    def text(self, css):
+        return self.browser.execute_script("return document.querySelector(arguments[0]).textContent", css)
+
+    def press(self, *keys, held=None):
+        chain = ActionChains(self.browser)
+        for key in keys:
+            chain = chain.key_down(held).send_keys(key).key_up(held) if held else chain.send_keys(key)
+        chain.perform()
+
+    def saved(self):
+        """Wait until the page says so; what is on the disk then."""
+        self.until(lambda: self.text("#saved") == "saved")
+        return read_state(self.run)
+
+    def drag(self, element, dx, dy):
+        ActionChains(self.browser).click_and_hold(element).move_by_offset(dx, dy).release().perform()
+
+    def only(self, name, order="name"):
+        """The photo of that name in sight."""
+        Select(self.find("#order")).select_by_value(order)
+        for _ in range(len(self.find("#search").get_attribute("value"))):
+            self.find("#search").send_keys(Keys.BACKSPACE)
+        self.find("#search").send_keys(name, Keys.ESCAPE)
+        self.until(lambda: self.text("#name") == name and self.text("#place") == "1 of 1")
+
+    def problems(self):
+        """What the browser complained about: errors, and what the content policy stopped."""
+        return [e["message"] for e in self.browser.get_log("browser") if "favicon" not in e["message"]]
+
+
+@pytest.fixture
+def page(browser, run, server):
+    return Page(browser, run).open(server.address)
+
+
+def test_correct_by_mouse(page, run):
+    page.only("toy-02")
+    page.find("[data-do=accept]").click()
+    (accepted,) = page.saved().photo("toy-02").accepted()
+    assert accepted.found == (accepted.name, accepted.xyxy)
+    page.drag(page.find(".box.selected [data-handle=nw]"), 40, 60)  # resize
+    (resized,) = page.saved().photo("toy-02").accepted()
+    assert resized.found == accepted.found
+    assert resized.xyxy[0] > accepted.xyxy[0]
+    assert resized.xyxy[1] > accepted.xyxy[1]
+    assert resized.xyxy[2:] == accepted.xyxy[2:]
+    page.drag(page.find(".box"), -20, -10)  # move
+    (moved,) = page.saved().photo("toy-02").accepted()
+    assert moved.xyxy[0] < resized.xyxy[0]
+    width = [b.xyxy[2] - b.xyxy[0] for b in (resized, moved)]
+    assert width[0] == pytest.approx(width[1], abs=0.3)
+    page.find("[data-do=draw]").click()
+    stage = page.find("#stage")
+    ActionChains(page.browser).move_to_element_with_offset(stage, -120, -120).click_and_hold().move_by_offset(
+        60, 60
+    ).release().perform()
+    drawn = [b for b in page.saved().photo("toy-02").accepted() if b.found is None]
+    assert len(drawn) == 1
+    page.find("[data-do=remove]").click()  # a drawn box that is deleted was never there
+    assert len(page.saved().photo("toy-02").boxes) == 1
+    page.find("[data-do=undo]").click()
+    assert len(page.saved().photo("toy-02").boxes) == 2
+    for _ in range(4):
+        page.find("[data-do=undo]").click()
+    assert page.saved().to_dict() == {}
+    page.find("[data-do=redo]").click()
+    assert page.saved().photo("toy-02").accepted() == [accepted]
+    Select(page.find("#box-list select")).select_by_visible_text("other")
+    assert page.saved().photo("toy-02").accepted()[0].name == "other"
+    assert page.problems() == []
+
+
+def test_correct_by_keys_alone(page, run):
+    page.press("/", "toy-04", Keys.ESCAPE)
+    page.until(lambda: page.text("#name") == "toy-04")
+    page.press("x")
+    assert [b.state for b in page.saved().photo("toy-04").boxes.values()] == ["rejected"]
+    page.press("u")
+    assert page.saved().to_dict() == {}
+    page.press("r", "d", "d")  # redo; a new box in the middle
+    (fresh,) = page.saved().photo("toy-04").accepted()
+    assert fresh.xyxy == (24, 24, 72, 72)
+    page.press(Keys.ARROW_LEFT, held=Keys.SHIFT)
+    page.press(Keys.ARROW_DOWN, held=Keys.ALT)
+    page.press("1")
+    (placed,) = page.saved().photo("toy-04").accepted()
+    assert placed.xyxy == pytest.approx((23, 24, 71, 73), abs=0.11)
+    assert placed.name == "other"
+    page.press("t", Keys.SPACE)
+    assert page.saved().photo("toy-04").tags == {"other": 1}
+    page.press(Keys.ESCAPE, Keys.ESCAPE)
+    page.press(Keys.ENTER)
+    assert page.saved().photo("toy-04").state == "reviewed"
+    page.press("?")
+    assert "learn again" in page.text("#help")
+    page.press(Keys.ESCAPE, "m", "+", "0", "g")
+    page.until(lambda: page.all("#grid .cell img"))
+    page.press(Keys.ENTER)
+    page.until(lambda: page.find("#stage").is_displayed())
+    page.press("s")
+    assert page.saved().photo("toy-04").state == "skipped"
+    assert page.problems() == []
+
+
+def test_filters_grid_and_figures(page, run):
+    page.until(lambda: page.text("#place") == "1 of 12")
+    Select(page.find("#class")).select_by_visible_text("other")
+    page.until(lambda: page.text("#place").endswith("of 4"))
+    Select(page.find("#class")).select_by_visible_text("all")
+    page.until(lambda: page.text("#place").endswith("of 12"))
+    Select(page.find("#order")).select_by_value("random")
+    page.until(lambda: "order=random" in page.find("body").get_attribute("data-listed"))
+    page.press(Keys.ESCAPE, Keys.HOME)
+    page.until(lambda: page.text("#place") == "1 of 12")
+    for n in range(1, 7):  # photos with boxes come first
+        page.press(Keys.ENTER)
+        page.until(
+            lambda n=n: (
+                f"{n} of 12 reviewed" in page.text("#run") and page.text("#place").startswith(f"{n + 1} ")
+            )
+        )
+    page.saved()
+    assert "100 %" in page.text("#figures")
+    assert "more clicks" in page.text("#figures")
+    Select(page.find("#show")).select_by_value("reviewed")
+    page.until(lambda: page.text("#place").endswith("of 6"))
+    page.find("#grid-button").click()
+    page.until(lambda: len(page.all("#grid .cell.reviewed img")) == 6)
+    page.find('#grid .cell[data-at="2"]').click()
+    page.until(lambda: page.text("#place") == "3 of 6")
+    assert page.problems() == []
+
+
+def test_reload_restart_learn_again_export(page, run, server, browser, tmp_path):
+    page.only("toy-02")
+    page.press(Keys.ENTER)
+    before = page.saved()
+    page.browser.refresh()
+    page.until(lambda: page.find("body").get_attribute("data-ready"))
+    assert "1 of 12 reviewed" in page.text("#run")
+    server.kill()
+    page.press("s")  # nobody is there: the page does not say that it is saved
+    page.until(lambda: "not saved" in page.text("#saved"))
+    assert read_state(run).to_dict() == before.to_dict()
+    again = Server(run)
+    try:
+        page.open(again.address)
+        assert "1 of 12 reviewed" in page.text("#run")
+        key = page.find("body").get_attribute("data-ready")
+        page.find("#learn").click()
+        page.until(lambda: page.find("body").get_attribute("data-ready") != key)
+        assert "Learned in" in page.text("#learning-text")
+        assert "Boxes moved in" in page.text("#learned")
+    finally:
+        again.kill()
+    out = tmp_path / "boxes.json"
+    command = [
+        sys.executable,
+        "-m",
+        "tag2box",
+        "export",
+        str(run),
+        "--format",
+        "coco-instances",
+        "--out",
+        str(out),
+    ]
+    answer = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True, env=os.environ)
+    assert json.loads(answer.stdout)["reviewed_photos"] == 1
+    boxes = json.loads(out.read_text())["annotations"]
+    assert list(before.photo("toy-02").accepted()[0].xyxy[:2]) in [b["bbox"][:2] for b in boxes]
+
+
+@pytest.mark.parametrize("width", [360, 1280, 2560])
+def test_every_width_fits(page, width):
+    page.browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500},
+    )
+    page.until(lambda: page.browser.execute_script("return innerWidth") == width)
+    assert page.browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert page.find("#stage").size["height"] > 200
+    for control in page.all("header button, main button, select, input"):
+        assert control.accessible_name, control.get_attribute("outerHTML")
+    page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_touch_pans_and_zooms(page):
+    """Two fingers apart: the photo is larger; boxes follow."""
+    page.only("toy-02")
+    before = page.find(".box").size["width"]
+    around = page.find("#stage").rect
+    x, y = around["x"] + around["width"] / 2, around["y"] + around["height"] / 2
+
+    def touch(kind, *points):
+        content = {
+            "type": kind,
+            "touchPoints": [{"x": px, "y": py, "id": i} for i, (px, py) in enumerate(points)],
+        }
+        page.browser.execute_cdp_cmd("Input.dispatchTouchEvent", content)
+
+    touch("touchStart", (x - 30, y))
+    touch("touchStart", (x - 30, y), (x + 30, y))
+    touch("touchMove", (x - 60, y), (x + 60, y))
+    touch("touchEnd")
+    page.until(lambda: page.find(".box").size["width"] > 1.5 * before)
