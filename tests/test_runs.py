@@ -8,7 +8,7 @@ import pytest
 from tests._toys import FAST, contents, make_toys
 
 import tag2box as t2b
-from tag2box import pipeline, run_notes
+from tag2box import pipeline, run_notes, stages
 from tag2box.cli.app import main
 from tag2box.cli.run import _default_out
 from tag2box.errors import InputError, Tag2BoxError
@@ -179,7 +179,7 @@ def test_data_with_dots_in_their_names_have_run_folders_of_their_own(tmp_path):
 
 def test_keys_of_a_folder_are_those_of_its_last_run(run, images):
     folder = RunFolder(run)
-    assert folder.keys == pipeline.stage_keys(images, folder.config, Run(Store(run)))
+    assert folder.keys == stages.stage_keys(images, folder.config, Run(Store(run)))
     stored = json.loads((run / "run.json").read_text())
     assert checked_json({k: v for k, v in stored.items() if k != "crc"}) == (run / "run.json").read_text()
 

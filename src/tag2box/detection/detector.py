@@ -129,6 +129,8 @@ class Detector:
         The weights of the two streams.
     activations : Activations, default=None
         The classifiers of the map's cells, from which the logit of a tag comes.
+    reliability : ndarray of shape (n_classes,), default=None
+        About the share of boxes of each class that are right, a factor of their confidences. None is 1.
     detect_config : DetectConfig
         How scores become boxes.
     trace : tuple, default=()

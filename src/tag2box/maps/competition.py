@@ -66,11 +66,12 @@ def find_competition(
     """
     activations = fit_activations(maps, tags)
     share = alone.share.copy()
-    for i, (a, z) in enumerate(windows.spans()):
-        present = np.flatnonzero(tags[i] == 1)
-        if len(present) > 1:
-            shared = alone.maps(maps[i])[present] * activations.shares(maps[i], present)
-            share[a:z, present] = objectness(shared, windows[i], windows.sizes[i], config.ring)
+    with one_thread():  # products of one photo are small
+        for i, (a, z) in enumerate(windows.spans()):
+            present = np.flatnonzero(tags[i] == 1)
+            if len(present) > 1:
+                shared = alone.maps(maps[i])[present] * activations.shares(maps[i], present)
+                share[a:z, present] = objectness(shared, windows[i], windows.sizes[i], config.ring)
     return Competition(activations, share)
 
 

@@ -15,6 +15,7 @@ from tag2box.boxes import iou_matrix
 from tag2box.errors import InputError
 from tag2box.features.extract import Features
 from tag2box.maps.object_maps import Maps
+from tag2box.runtime.blas import one_thread
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.initial import InitialConfig, train_svms
 from tag2box.training.refinement import Refined, best_windows, with_findings
@@ -102,8 +103,8 @@ def find_boxes(
     By the prior and the two streams: share + half the logarithm of the score.
     """
     scores = share.copy()
-    for a, z in windows.spans():
-        if z > a:
+    with one_thread():  # products of one photo are small
+        for a, z in windows.spans():
             scores[a:z] += HALF * two_stream.log_scores(features.X[a:z], share[a:z])
     return best_windows(windows, tags, scores)
 
@@ -197,8 +198,9 @@ def scores_beyond(
 ) -> Floats:
     """What adds to the linear scores of all windows, (n_windows, n_classes); share: as `findings` has it."""
     out = np.empty((len(windows.xyxy), len(scorer.weights.b)), np.float32)
-    for i, (a, z) in enumerate(windows.spans()):
-        mine = None if share is None else share[a:z]
-        photo = features.X[a:z], windows[i], windows.sizes[i], maps[i] if maps else None
-        out[a:z] = scorer.beyond(*photo, mine)
+    with one_thread():  # products of one photo are small
+        for i, (a, z) in enumerate(windows.spans()):
+            mine = None if share is None else share[a:z]
+            photo = features.X[a:z], windows[i], windows.sizes[i], maps[i] if maps else None
+            out[a:z] = scorer.beyond(*photo, mine)
     return out
