@@ -65,6 +65,8 @@ class RefineConfig:
         The weight of a positive image.
     mu : float, default=0.1
         The amount of smoothing, in units of the score.
+    loss : {"squared_hinge", "logistic", "smooth_hinge"}, default="squared_hinge"
+        The loss of an image; "smooth_hinge" is that of the authors' release.
     prior : float, default=1.0
         What the best objectness of an image adds to the score of a window in training; 0 is the paper's.
     objectness : float, default=2.0
