@@ -14,6 +14,7 @@ from tests._toys import FAST, contents, events, make_toys
 import tag2box as t2b
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.estimator import Tag2Box
+from tag2box.images import Truth
 from tag2box.report.collecting import write_report
 from tag2box.run_folder import RunFolder, detect_run, fit_run
 from tag2box.run_notes import write_run
@@ -133,10 +134,18 @@ def test_tags_leave_windows_and_features_alone(images, tmp_path):
     assert one["degrees"] != two["degrees"]
 
 
-def test_truth_changes_nothing(images, tmp_path):
-    boxes = t2b.images.Truth(np.zeros(1, int), np.ones((1, 4)), np.zeros(1, int), np.zeros(1, bool))
-    store = Run(Store(tmp_path))
-    assert stage_keys(images, CONFIG, store) == stage_keys(replace(images, truth=boxes), CONFIG, store)
+def test_truth_changes_nothing(run, images, tmp_path, monkeypatch):
+    """True boxes, one of the class in every photo, leave every byte of every stage as it is."""
+    monkeypatch.setattr(run_module, "SHARD", 5)
+    n = len(images)
+    boxes = Truth(
+        np.arange(n), np.tile(np.float32([0, 0, 9, 9]), (n, 1)), np.zeros(n, int), np.zeros(n, bool)
+    )
+    fit_run(replace(images, truth=boxes), CONFIG, tmp_path / "told", workers=1)
+    told, untold = contents(tmp_path / "told"), contents(run)
+    learned = [name for name in untold if name.split("/")[0] in (*STAGES, "detector.npz")]
+    assert {name.split("/")[0] for name in learned} == {*STAGES, "detector.npz"}
+    assert [name for name in learned if told[name] != untold[name]] == []
 
 
 def test_two_workers_give_the_same_bytes(run, images, tmp_path, monkeypatch):

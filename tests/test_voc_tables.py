@@ -1,16 +1,30 @@
 """Tables 2 and 3 on toys: every row is trained, scored as `detect` and `evaluate` do, and found again."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests._toys import FAST, make_toys, make_truth
 
 from tag2box import evaluate, read_images
+from tag2box.detection.detector import DetectConfig
 from tag2box.errors import InputError
 from tag2box.pipeline import Config
 from tag2box.reproduce.show_voc import as_dict, as_markdown
-from tag2box.reproduce.voc_tables import CLASSES, OURS, PAPER, ROWS, SIX, run_voc_table, settings
+from tag2box.reproduce.voc_tables import (
+    CLASSES,
+    OURS,
+    PAPER,
+    ROWS,
+    SIX,
+    _described,
+    _detect,
+    run_voc_table,
+    settings,
+)
 from tag2box.run_folder import RunFolder, detect_run
 from tag2box.runtime.config import read_settings
+from tag2box.runtime.progress import silent
 
 CONFIG = read_settings(Config(), None, FAST)
 
@@ -44,6 +58,24 @@ def test_a_row_is_what_detect_and_evaluate_say(voc, cells):
     run, test = RunFolder(voc.parent / "out" / "train"), read_images(voc, split="test")
     found = detect_run(run, test, workers=1)
     assert evaluate(found, test)["thing"] == pytest.approx(cells[-1].ap["thing"])
+
+
+def test_test_photos_are_detected_in_as_detect_does(voc, cells):
+    """With settings that matter: some boxes overlap others, and there are more than may be kept."""
+    out, test = voc.parent / "out", read_images(voc, split="test")
+    run = RunFolder(out / "train")
+    how = DetectConfig(iou_threshold=0.6, max_detections=2, confidence=False)
+    detector = replace(run.detector, detect_config=how)
+    found = _detect(detector, test, *_described(test, run, out / "test", 1, silent))
+    parts = [detector.detect(path) for path in test.paths]
+    assert found.image.tolist() == [i for i, part in enumerate(parts) for _ in range(len(part))]
+    np.testing.assert_array_equal(found.xyxy, np.concatenate([part.xyxy for part in parts]))
+    np.testing.assert_allclose(
+        found.score, np.concatenate([part.score for part in parts]), rtol=1e-3, atol=1e-3
+    )
+    assert np.bincount(found.image).max() == 2
+    every = replace(detector, detect_config=replace(how, max_detections=100))
+    assert len(every.detect(test.paths[0])) > 2
 
 
 def test_the_table_says_means_and_spread(cells):
