@@ -16,11 +16,10 @@ from tag2box.runtime.packing import stored
 from tag2box.runtime.parts import DamagedError
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.store import stage_key
-from tag2box.training.calibration import confidence
 
 __all__ = ["FoundBoxes", "find_boxes", "load_boxes", "teaching_order"]
 
-VERSION = 2
+VERSION = 3
 # Photos that variety counts for; those behind them come by doubt alone. By then it is time to learn again.
 VARIED = 500
 # Another place: a window that overlaps the found one by less.
@@ -64,18 +63,17 @@ def find_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
     """One pass over the features of the photos that have a box."""
     mined = mined_windows(run)
     mined = mined[np.lexsort((mined.label, mined.image))]
-    windows, features, refined = (run.result(stage) for stage in ("windows", "features", run.last_stage))
-    scorer = run.detector.scorer
+    windows, features, detector = run.result("windows"), run.result("features"), run.detector
+    scorer = detector.scorer
     maps = run.result("maps") if scorer.needs_map else None
     margin = np.zeros(len(mined))
     looks = np.zeros((len(mined), features.X.shape[1]), np.float32)
     ends = np.searchsorted(mined.image, np.arange(len(run.images) + 1))
     for i in np.unique(mined.image).tolist():
-        a, z = windows.offsets[i], windows.offsets[i + 1]
-        X = features.X[a:z]
+        X = features.X[windows.rows_of(i)]
         scores = scorer(X, windows[i], windows.sizes[i], maps[i] if maps else None)
         for n in range(ends[i], ends[i + 1]):
-            overlap = iou_matrix(windows.xyxy[a:z], mined.xyxy[n][None])[:, 0]
+            overlap = iou_matrix(windows[i], mined.xyxy[n][None])[:, 0]
             mine = scores[:, mined.label[n]]
             away = mine[overlap < ELSEWHERE].max(initial=-np.inf)
             margin[n] = max(float(mine[overlap.argmax()] - away), 0.0)
@@ -87,7 +85,7 @@ def find_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
         image=mined.image,
         xyxy=mined.xyxy,
         label=mined.label,
-        confidence=confidence(mined.score, mined.label, refined.calibration),
+        confidence=detector.confidence(mined).score,
         doubt=doubt,
         order=teaching_order(mined.image, doubt, looks),
     )
