@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow torture bench lint format lock clean help
+.PHONY: demo test test-slow torture bench docs lint format lock clean help
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,6 +23,9 @@ torture: .venv/dev  ## runs killed, disks full, files damaged: minutes
 bench: .venv/bench  ## speed and quality, each against a named rival in the same run
 	$(BIN)/python -m benchmarks $(BENCH)
 
+docs: .venv/docs  ## the documentation site, in docs/_build/index.html
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+
 lint: .venv/dev  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -41,6 +44,10 @@ format: .venv/dev  ## rewrite the code in house style
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
+.venv/docs: requirements/docs.txt .venv/run
+	@$(PIP) --require-hashes -r requirements/docs.txt
+	@touch $@
+
 .venv/dev: requirements/dev.txt .venv/run
 	@$(PIP) --require-hashes -r requirements/dev.txt
 	@touch $@
@@ -49,14 +56,15 @@ format: .venv/dev  ## rewrite the code in house style
 	@$(PIP) --require-hashes -r requirements/bench.txt
 	@touch $@
 
-# run ⊂ dev ⊂ bench: each file is resolved under the constraints of the one before.
+# run ⊂ docs ⊂ dev ⊂ bench: each file is resolved under the constraints of the one before.
 COMPILE := uv pip compile pyproject.toml --extra demo --extra review --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --custom-compile-command "make lock"
 lock:            ## resolve the pinned requirements anew (needs uv)
 	$(COMPILE) --group build -o requirements/run.txt
-	$(COMPILE) --group build --group dev -c requirements/run.txt -o requirements/dev.txt
+	$(COMPILE) --group build --group docs -c requirements/run.txt -o requirements/docs.txt
+	$(COMPILE) --group build --group dev -c requirements/docs.txt -o requirements/dev.txt
 	$(COMPILE) --group build --group dev --group bench -c requirements/dev.txt -o requirements/bench.txt
 
 clean:           ## remove the environment and caches
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .coverage
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .coverage docs/_build docs/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
