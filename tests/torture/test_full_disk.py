@@ -6,9 +6,9 @@ import subprocess
 import sys
 
 import pytest
-from tests._toys import contents
 from tests.torture._trials import Server, differences
 
+PAGE = 4  # kilobytes
 NAMESPACE = ("unshare", "--map-root-user", "--mount")
 
 
@@ -24,16 +24,22 @@ def mounting(place):
     server.end()
 
 
+def kilobytes(folder):
+    """What a folder takes on a small disk: whole pages for every file."""
+    return sum(
+        -(-path.stat().st_size // (1024 * PAGE)) * PAGE for path in folder.rglob("*") if path.is_file()
+    )
+
+
 def torture(server, scenario, place, sizes, capsys):
     """Run the command on disks of a random size that is too small, then with room, and compare."""
     whole = server.undisturbed(scenario, place / "whole")
-    first = contents(scenario.start) if scenario.start else {}
-    least, most = (sum(4 + len(data) // 1024 for data in files.values()) for files in (first, whole.files))
+    least, most = (kilobytes(folder) if folder else 0 for folder in (scenario.start, place / "whole"))
     rng, folder, full = random.Random(0), place / "full", 0
     for _ in range(sizes):
         scenario.prepare(folder)
         folder.mkdir(exist_ok=True)
-        size = rng.randint(least, most)
+        size = rng.randrange(least + PAGE, most, PAGE)
         status, _ = server.run(scenario.words(folder), disk=(folder, size))
         said = server.log.read_text()
         last = said.strip().splitlines()[-1]
