@@ -193,7 +193,9 @@ const actions = {
   learn: () => learn(),
   help: () => $("help").showModal(),
   escape() {
+    const field = document.activeElement?.matches("input, select");
     document.activeElement?.blur();
+    if (field) return;
     stage.setDrawing(false);
     if (!$("grid-view").hidden) openGrid(false);
     else stage.select(null);
