@@ -184,6 +184,7 @@ def test_correct_by_keys_alone(page, run):
     assert page.saved().photo("toy-04").state == "reviewed"
     page.press("?")
     assert "learn again" in page.text("#help")
+    assert "Shift+Arrows" in page.text("#help")
     page.press(Keys.ESCAPE, "m", "+", "0", "g")
     page.until(lambda: page.all("#grid .cell img"))
     page.press(Keys.ENTER)
@@ -217,6 +218,10 @@ def test_filters_grid_and_figures(page, run):
     page.until(lambda: page.text("#place").endswith("of 6"))
     page.find("#grid-button").click()
     page.until(lambda: len(page.all("#grid .cell.reviewed img")) == 6)
+    # The thumbnail has the shape of the photo, or the boxes over it would be elsewhere.
+    sides = "const i = document.querySelector('.cell img'); return [i.clientWidth, i.clientHeight]"
+    width, height = page.browser.execute_script(sides)
+    assert width == height > 100  # toys are square
     page.find('#grid .cell[data-at="2"]').click()
     page.until(lambda: page.text("#place") == "3 of 6")
     assert page.problems() == []

@@ -78,7 +78,7 @@ export class Grid {
     cell.setAttribute("aria-label", `${record.name}, ${record.state}, ${record.boxes.length} boxes`);
     const frame = document.createElement("span");
     frame.className = "frame";
-    const scale = (CELL - 16) / Math.max(record.width, record.height);
+    const scale = Math.min((CELL - 16) / record.width, (CELL - 36) / record.height); // its name is below
     frame.style.width = `${record.width * scale}px`;
     frame.style.height = `${record.height * scale}px`;
     const picture = document.createElement("img");

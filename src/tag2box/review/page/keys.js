@@ -64,7 +64,7 @@ export function fillHelp() {
     const term = document.createElement("dt");
     for (const key of keys === "1 … 9" ? [keys] : keys.split(" ")) {
       const cap = document.createElement("kbd");
-      cap.textContent = key.replace("Arrow", "");
+      cap.textContent = key.replace(/^Arrow(?!s)/, "");
       term.append(cap, " ");
     }
     const text = document.createElement("dd");
