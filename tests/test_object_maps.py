@@ -155,7 +155,7 @@ def test_a_map_that_does_not_grow_with_the_photo_is_refused(tmp_path):
     [
         (lambda: MapsConfig(side=8), "side must be from 32"),
         (lambda: MapsConfig(components=0), "components must be at least 1"),
-        (lambda: MapsConfig(ring=0), "ring above 0"),
+        (lambda: MapsConfig(ring=0), "ring must be above 0"),
     ],
 )
 def test_bad_settings_are_one_line(make, message):

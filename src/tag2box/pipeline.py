@@ -88,18 +88,25 @@ def learn(images: ImageSet, config: Config, run: Run, corrections: Corrections |
     if corrections is not None:
         found = learn_again(images, corrections, known, (found, scorer, share), how, config, run)
 
+    return _as_detector(images.classes, config, how, found, scorer)
+
+
+def _as_detector(
+    classes: tuple[str, ...], config: Config, how: Description, found: Refined, scorer: Scorer
+) -> Detector:
+    """All that was learned, as one record."""
     return Detector(
-        classes=images.classes,
+        classes=classes,
         windows=config.windows,
         features=config.features,
-        projection=projection,
+        projection=how.projection,
         network=network_hash(config.features.network),
         W=found.W,
         b=found.b,
         calibration=found.calibration,
         reliability=found.reliability,
         maps=config.maps,
-        context=context,
+        context=how.context,
         objectness=scorer.objectness,
         streams=scorer.streams,
         tag=scorer.tag,

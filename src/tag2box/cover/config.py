@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.cover.greedy import G
-from tag2box.errors import InputError
+from tag2box.runtime.checks import check_at_least, check_choice, check_share
 
 __all__ = ["CoverConfig", "known_tags"]
 
@@ -69,24 +69,13 @@ class CoverConfig:
     unknown: str = "ignore"
 
     def __post_init__(self) -> None:
-        known = {
-            "initializer": ("cover", "negative_mining"),
-            "g": tuple(G),
-            "method": ("marginal", "score"),
-            "snap": ("objectness", "contrast", "none"),
-            "unknown": tuple(UNKNOWN),
-        }
-        for name, allowed in known.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(
-                    f"{name} must be one of {', '.join(allowed)}, but it is {getattr(self, name)!r}"
-                )
-        for name in ("k", "alpha", "seeds"):
-            if not 0 < getattr(self, name) <= 1:
-                raise InputError(f"{name} must lie above 0 and up to 1, but it is {getattr(self, name)}")
-        for name in ("t", "dimensions"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        check_choice("initializer", self.initializer, ("cover", "negative_mining"))
+        check_choice("g", self.g, G)
+        check_choice("method", self.method, ("marginal", "score"))
+        check_choice("snap", self.snap, ("objectness", "contrast", "none"))
+        check_choice("unknown", self.unknown, UNKNOWN)
+        check_share(k=self.k, alpha=self.alpha, seeds=self.seeds)
+        check_at_least(1, t=self.t, dimensions=self.dimensions)
 
     @property
     def snaps_by(self) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.boxes import as_boxes, nms
 from tag2box.errors import InputError
 from tag2box.names import check_names
-from tag2box.runtime.arrays import npz_bytes, read_npz
+from tag2box.runtime.arrays import read_with_header, with_header
 from tag2box.runtime.files import write_whole
 from tag2box.runtime.packing import stored
 
@@ -165,8 +165,7 @@ class Detections:
                 path, json.dumps(header | {name: column.tolist() for name, column in columns.items()})
             )
         else:
-            packed = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-            write_whole(path, npz_bytes(header=packed, **columns))
+            write_whole(path, with_header(header, columns))
 
     @classmethod
     def load(cls, path: str | Path) -> "Detections":
@@ -309,6 +308,5 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _read_npz(path: Path) -> dict[str, Any]:
-    stored = read_npz(path)
-    header = json.loads(stored["header"].tobytes())
-    return dict(header) | {name: stored[name] for name in COLUMNS}
+    header, arrays = read_with_header(path)
+    return header | {name: arrays[name] for name in COLUMNS}

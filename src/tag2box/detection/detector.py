@@ -4,7 +4,6 @@ It is kept in one file of arrays and JSON, safe to open from a stranger. The net
 name and hash: the built-in ones come with the package, your own must lie where its name says.
 """
 
-import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,8 +23,9 @@ from tag2box.maps.competition import Activations
 from tag2box.maps.context import Context
 from tag2box.maps.object_maps import MapsConfig, ObjectMaps
 from tag2box.maps.photo_maps import photo_map
-from tag2box.runtime.arrays import npz_bytes, read_npz
+from tag2box.runtime.arrays import read_with_header, with_header
 from tag2box.runtime.blas import one_thread
+from tag2box.runtime.checks import check_at_least
 from tag2box.runtime.config import renamed
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import write_whole
@@ -84,8 +84,7 @@ class DetectConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.iou_threshold <= 1:
             raise InputError(f"iou_threshold must lie between 0 and 1, but it is {self.iou_threshold}")
-        if self.max_detections < 1:
-            raise InputError(f"max_detections must be at least 1, but it is {self.max_detections}")
+        check_at_least(1, max_detections=self.max_detections)
 
 
 @dataclass(frozen=True, eq=False)
@@ -334,8 +333,7 @@ class Detector:
             "mean": self.projection.mean,
             "A": self.projection.A,
         }
-        packed = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
-        write_whole(Path(path), npz_bytes(header=packed, **arrays))
+        write_whole(Path(path), with_header(header, arrays))
 
     @classmethod
     def load(cls, path: str | Path) -> "Detector":
@@ -357,8 +355,7 @@ class Detector:
         if not path.is_file():
             raise InputError(f"{path} is not a file: expected a detector that tag2box saved")
         try:
-            arrays = read_npz(path)
-            header = json.loads(arrays.pop("header").tobytes())
+            header, arrays = read_with_header(path)
             known = header["format"] == FORMAT
         except BROKEN as wrong:
             raise InputError(f"{path} is not a detector that tag2box saved: {wrong}") from wrong

@@ -29,6 +29,7 @@ from tag2box.features.networks.inference import PRECISIONS, How, Part
 from tag2box.features.networks.precision import Speeds, fastest
 from tag2box.features.projection import NORMS, Projection, fit_projection
 from tag2box.images import ImageSet
+from tag2box.runtime.checks import check_above, check_at_least, check_choice
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import content_hash
 from tag2box.runtime.packing import stored
@@ -137,22 +138,16 @@ class FeaturesConfig:
     dtype: str = "float16"
 
     def __post_init__(self) -> None:
-        _one_of("mode", self.mode, ("shared", "warp"))
-        _one_of("precision", self.precision, ("auto", *PRECISIONS))
-        _one_of("norm", self.norm, NORMS)
-        _one_of("dtype", self.dtype, ("float16", "float32"))
-        for name in ("crop", "size", "grid", "sample_images", "sample_windows"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} must be at least 1, but it is {getattr(self, name)}")
+        check_choice("mode", self.mode, ("shared", "warp"))
+        check_choice("precision", self.precision, ("auto", *PRECISIONS))
+        check_choice("norm", self.norm, NORMS)
+        check_choice("dtype", self.dtype, ("float16", "float32"))
+        check_at_least(1, crop=self.crop, size=self.size, grid=self.grid)
+        check_at_least(1, sample_images=self.sample_images, sample_windows=self.sample_windows)
         if not self.levels or min(self.levels) < 32 or max(self.levels) > 4096:
             raise InputError(f"levels must be sizes from 32 to 4096 pixels, but they are {self.levels}")
-        if self.padding <= -0.5 or self.length <= 0:
-            raise InputError("padding must be above -0.5 and length above 0")
-
-
-def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise InputError(f"{name} must be one of {', '.join(known)}, but it is {value!r}")
+        check_above(-0.5, padding=self.padding)
+        check_above(0, length=self.length)
 
 
 @stored

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import InputError
+from tag2box.runtime.checks import check_above, check_at_least
 from tag2box.runtime.packing import stored
 from tag2box.windows.record import ByImage, Windows
 
@@ -76,12 +77,9 @@ class MapsConfig:
     def __post_init__(self) -> None:
         if not 32 <= self.side <= 4096:
             raise InputError(f"side must be from 32 to 4096 pixels, but it is {self.side}")
-        if self.components < 1 or not self.ring > 0:
-            raise InputError(
-                f"components must be at least 1 and ring above 0, but they are {self.components}, {self.ring}"
-            )
-        if self.context < 0 or not (self.context_ring > 0 and self.context_length > 0):
-            raise InputError("context must be at least 0, context_ring and context_length above 0")
+        check_at_least(1, components=self.components)
+        check_at_least(0, context=self.context)
+        check_above(0, ring=self.ring, context_ring=self.context_ring, context_length=self.context_length)
 
 
 @stored

@@ -26,6 +26,7 @@ from tag2box.mil.convex import CODES, ConvexHalf
 from tag2box.mil.losses import LOSSES, SMOOTH
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
 from tag2box.mil.smoothing import OMEGAS, segment_max, segment_smoothed_max
+from tag2box.runtime.checks import check_choice
 
 __all__ = ["LatentSVC", "SmoothLatentSVC"]
 
@@ -277,12 +278,10 @@ class SmoothLatentSVC(BagClassifier):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_positive("mu", self.mu)
-        if self.omega not in OMEGAS:
-            raise InputError(f"omega must be one of {', '.join(OMEGAS)}, but it is {self.omega!r}")
+        check_choice("omega", self.omega, OMEGAS)
         if self.top is not None and (self.top < 1 or self.omega != "l2"):
             raise InputError(f"top must be None, or at least 1 with omega='l2', but it is {self.top}")
-        if self.decision not in ("smooth", "max"):
-            raise InputError(f"decision must be smooth or max, but it is {self.decision!r}")
+        check_choice("decision", self.decision, ("smooth", "max"))
 
     def _bag_scores(self, scores: Floats, offsets: Ints) -> Floats:
         if self.decision == "max":

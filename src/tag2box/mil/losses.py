@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.errors import InputError
+from tag2box.runtime.checks import check_choice
 
 __all__ = [
     "LOSSES",
@@ -69,6 +69,5 @@ SMOOTH = ("squared_hinge", "logistic", "smooth_hinge")
 
 def loss_named(name: str, allowed: tuple[str, ...]) -> Loss:
     """The loss called `name`, or an `InputError` that lists those `allowed` here."""
-    if name not in allowed:
-        raise InputError(f"loss must be one of {', '.join(allowed)}, but it is {name!r}")
+    check_choice("loss", name, allowed)
     return LOSSES[name]

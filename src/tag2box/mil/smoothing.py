@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tag2box.errors import InputError
+from tag2box.runtime.checks import check_at_least, check_choice
 from tag2box.runtime.compiled import kernel
 
 __all__ = ["OMEGAS", "segment_max", "segment_smoothed_max", "simplex_projection", "smoothed_max"]
@@ -101,11 +102,12 @@ def segment_smoothed_max(
         weights = np.zeros_like(s)
         weights[where] = 1
         return value, weights
-    if omega == "l2":
-        return _segment_l2(s, o, mu, np.iinfo(np.int64).max if top is None else _positive(top))
+    check_choice("omega", omega, OMEGAS)
     if omega == "entropy":
         return _segment_entropy(s, o, mu)
-    raise InputError(f"omega must be one of {', '.join(OMEGAS)}, but it is {omega!r}")
+    if top is not None:
+        check_at_least(1, top=top)
+    return _segment_l2(s, o, mu, np.iinfo(np.int64).max if top is None else top)
 
 
 def segment_max(scores: Floats, offsets: NDArray[Any]) -> tuple[Floats, NDArray[np.intp]]:
@@ -120,12 +122,6 @@ def _scores(v: ArrayLike) -> Floats:
     if not np.isfinite(out).all():
         raise InputError("expected finite numbers, but there is a NaN or an infinity among them")
     return out
-
-
-def _positive(top: int) -> int:
-    if top < 1:
-        raise InputError(f"top must be at least 1, but it is {top}")
-    return top
 
 
 @kernel

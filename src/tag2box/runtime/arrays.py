@@ -4,6 +4,7 @@ No header is believed: what it claims must be in the file. Nothing is ever unpic
 """
 
 import io
+import json
 import os
 import struct
 import zipfile
@@ -15,7 +16,16 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["checksum", "npy_header", "npz_bytes", "read_array", "read_npz", "write_array"]
+__all__ = [
+    "checksum",
+    "npy_header",
+    "npz_bytes",
+    "read_array",
+    "read_npz",
+    "read_with_header",
+    "with_header",
+    "write_array",
+]
 
 Array = NDArray[Any]
 
@@ -73,6 +83,17 @@ def npz_bytes(**arrays: Array) -> bytes:
     data = io.BytesIO()
     np.savez(data, allow_pickle=False, **{name: np.asarray(a, order="C") for name, a in arrays.items()})
     return data.getvalue()
+
+
+def with_header(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:
+    """The content of an `.npz` file of arrays and one record of JSON."""
+    return npz_bytes(header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
+
+
+def read_with_header(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    """What `with_header` was given; raises what `read_npz` and `json.loads` do, and KeyError."""
+    arrays = read_npz(path)
+    return dict(json.loads(arrays.pop("header").tobytes())), arrays
 
 
 def read_npz(path: Path) -> dict[str, Array]:

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.cover.greedy import Cover
-from tag2box.errors import InputError
 from tag2box.features.extract import Features
 from tag2box.mil.affine import Affine
 from tag2box.mil.losses import LOSSES, SMOOTH, loss_named
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
+from tag2box.runtime.checks import check_above, check_at_least
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.scoring import Weights, score_windows
 from tag2box.windows.search import Windows
@@ -75,9 +75,8 @@ class InitialConfig:
 
     def __post_init__(self) -> None:
         loss_named(self.loss, SMOOTH)
-        for name in ("C", "bias", "positive_weight", "rounds", "hardest"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} must be above 0, but it is {getattr(self, name)}")
+        check_above(0, C=self.C, bias=self.bias, positive_weight=self.positive_weight)
+        check_at_least(1, rounds=self.rounds, hardest=self.hardest)
 
 
 def first_positives(cover: Cover, windows: Windows, iou: float = 0.3) -> Rows:

@@ -32,6 +32,7 @@ from tag2box.mil.convex import ConvexHalf
 from tag2box.mil.losses import LOSSES, SMOOTH, loss_named
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
 from tag2box.mil.smoothing import segment_max, segment_smoothed_max
+from tag2box.runtime.checks import check_above, check_at_least, check_choice
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import calibrate
@@ -106,15 +107,12 @@ class RefineConfig:
     tol: float = 1e-4
 
     def __post_init__(self) -> None:
-        if self.method not in METHODS:
-            raise InputError(f"method must be one of {', '.join(METHODS)}, but it is {self.method!r}")
+        check_choice("method", self.method, METHODS)
         loss_named(self.loss, SMOOTH)
-        for name in ("C", "bias", "positive_weight", "mu", "top", "rounds", "tol"):
-            if not getattr(self, name) > 0:
-                raise InputError(f"{name} must be above 0, but it is {getattr(self, name)}")
-        for name in ("prior", "objectness"):
-            if not getattr(self, name) >= 0:
-                raise InputError(f"{name} must be at least 0, but it is {getattr(self, name)}")
+        check_above(0, C=self.C, bias=self.bias, positive_weight=self.positive_weight)
+        check_above(0, mu=self.mu, tol=self.tol)
+        check_at_least(1, top=self.top, rounds=self.rounds)
+        check_at_least(0, prior=self.prior, objectness=self.objectness)
 
 
 @stored

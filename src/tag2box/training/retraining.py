@@ -16,6 +16,7 @@ from tag2box.errors import InputError
 from tag2box.features.extract import Features
 from tag2box.maps.object_maps import Maps
 from tag2box.runtime.blas import one_thread
+from tag2box.runtime.checks import check_above, check_at_least, check_choice
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.initial import InitialConfig, train_svms
 from tag2box.training.refinement import Refined, best_windows, with_findings
@@ -79,15 +80,15 @@ class RetrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.method not in ("svm", "none"):
-            raise InputError(f"method must be svm or none, but it is {self.method!r}")
+        check_choice("method", self.method, ("svm", "none"))
         if len(self.near) != 2 or not 0 <= self.near[0] <= self.near[1] <= self.positive_iou <= 1:
             raise InputError(
                 f"near must be two overlaps, from 0 up to positive_iou, but it is {self.near} with a "
                 f"positive_iou of {self.positive_iou}"
             )
-        if not (self.C > 0 and self.positives >= 1 and self.objectness >= 0 and self.tag >= 0):
-            raise InputError("C must be above 0, positives at least 1, objectness and tag at least 0")
+        check_above(0, C=self.C)
+        check_at_least(1, positives=self.positives)
+        check_at_least(0, objectness=self.objectness, tag=self.tag)
 
     @property
     def svm(self) -> InitialConfig:

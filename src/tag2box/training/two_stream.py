@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from tag2box.errors import InputError
 from tag2box.features.extract import Features
 from tag2box.runtime.blas import one_thread
+from tag2box.runtime.checks import check_above, check_at_least
 from tag2box.runtime.executor import n_workers
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
@@ -69,10 +69,9 @@ class TwoStreamConfig:
     iterations: int = 40
 
     def __post_init__(self) -> None:
-        if not (self.weight >= 0 and self.prior >= 0):
-            raise InputError(f"weight and prior must be at least 0, but they are {self.weight}, {self.prior}")
-        if not (self.regularization > 0 and self.iterations >= 1):
-            raise InputError("regularization must be above 0 and iterations at least 1")
+        check_at_least(0, weight=self.weight, prior=self.prior)
+        check_above(0, regularization=self.regularization)
+        check_at_least(1, iterations=self.iterations)
 
 
 @stored

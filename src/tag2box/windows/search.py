@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import crowding, thin
 from tag2box.data.decoding import Source, read_small
-from tag2box.errors import InputError
 from tag2box.images import ImageSet
+from tag2box.runtime.checks import check_at_least, check_choice
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.color import blur, convert
@@ -191,12 +191,9 @@ def _search(
     image: Source, mode: str, min_size: float, max_windows: int, seed: int
 ) -> tuple[Boxes, tuple[int, int]]:
     """`selective_search`, and the width and height of the image."""
-    if mode not in MODES:
-        raise InputError(f"mode must be one of {', '.join(MODES)}, but it is {mode!r}")
-    if max_windows < 1:
-        raise InputError(f"max_windows must be at least 1, but it is {max_windows}")
-    if not min_size >= 0:
-        raise InputError(f"min_size must be 0 or more pixels, but it is {min_size}")
+    check_choice("mode", mode, MODES)
+    check_at_least(1, max_windows=max_windows)
+    check_at_least(0, min_size=min_size)
     rgb, (width, height) = read_small(image, SIDE)
     h, w, _ = rgb.shape
     boxes, position = _hierarchies(rgb, MODES[mode])

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tag2box.errors import InputError
 from tag2box.features.backbone import Network
 from tag2box.features.networks.processor import guard_onednn
+from tag2box.runtime.checks import check_choice
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -105,8 +106,7 @@ def _settings(how: How, available: list[str]) -> tuple[str, dict[str, Any]]:
         settings["INFERENCE_NUM_THREADS"] = how.streams
         # Every process would bind its first thread to the first core: workers would share that one.
         settings["ENABLE_CPU_PINNING"] = False
-    if how.precision not in PRECISIONS:
-        raise InputError(f"precision must be one of {', '.join(PRECISIONS)}, but it is {how.precision!r}")
+    check_choice("precision", how.precision, PRECISIONS)
     settings["INFERENCE_PRECISION_HINT"] = how.precision
     return device, settings
 
