@@ -15,7 +15,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tag2box.cover.kernels import count_edges, covered_by, fill_edges, greedy, in_order, transpose
+from tag2box.cover.kernels import (
+    Edges,
+    Listed,
+    count_edges,
+    covered_by,
+    fill_edges,
+    greedy,
+    in_order,
+    transpose,
+)
 from tag2box.errors import InputError
 from tag2box.neighbors.search import Neighbors
 from tag2box.runtime.packing import stored
@@ -188,7 +197,8 @@ def cover_graph(
     if seeds is not None:
         rows = rows[np.asarray(seeds, dtype=np.bool_)[queries[rows]]]
     n_boxes = int(neighbors.window.max(initial=-1)) + 1
-    indptr, home, fault = count_edges(neighbors.image, neighbors.window, rows, k, mask, n_boxes)
+    table = Listed(neighbors.image, neighbors.window, neighbors.distance, rows, k, mask)
+    indptr, home, fault = count_edges(table, n_boxes)
     if fault >= 0:
         raise InputError(
             f"neighbors of query {fault}: an image is listed twice, or a window under two images; "
@@ -198,11 +208,7 @@ def cover_graph(
     U = seen[np.argsort(home[seen], kind="stable")]
     number = np.full(n_boxes, -1, np.int32)
     number[U] = np.arange(len(U), dtype=np.int32)
-    box = np.empty(int(indptr[-1]), np.int32)
-    total = np.zeros(len(rows))
-    fill_edges(
-        neighbors.image, neighbors.window, neighbors.distance, rows, k, mask, number, indptr, box, total
-    )
+    box, total = fill_edges(table, number, indptr)
     V = queries[rows].astype(np.int64)
     edges = indptr, box, *transpose(indptr, box, len(U))
     return CoverGraph(*edges, V, U, home[U], total, k, int(mask.sum()))
@@ -245,8 +251,9 @@ def greedy_cover(
         to the smaller row.
 
     Notes
-    ----- Gains are counted in units of 2^-30 of the first step of g, so that equal sums are equal. Memory:
-    about 30 bytes per window beside the graph.
+    -----
+    Gains are counted in units of 2^-30 of the first step of g, so that equal sums are equal. Memory: about 30
+    bytes per window beside the graph.
 
     Examples
     --------
@@ -265,21 +272,21 @@ def greedy_cover(
         raise InputError(f"alpha must lie above 0 and up to 1, but it is {alpha}")
     if method not in {"marginal", "score"}:
         raise InputError(f"no method {method!r} here: marginal or score")
-    part, part_of = graph.parts()
-    steps, unit = _steps(t, g, int(np.diff(part).max(initial=1)))
+    edges = Edges(graph.indptr, graph.box, graph.start, graph.user, *graph.parts())
+    boxes = np.diff(edges.part)
+    steps, unit = _steps(t, g, int(boxes.max(initial=1)))
     value = np.concatenate([[0], np.cumsum(steps)])
-    F_V = int(value[np.minimum(np.diff(part), len(steps))].sum())
+    F_V = int(value[np.minimum(boxes, len(steps))].sum())
     target = alpha * F_V * (1 - 1e-12)
     if method == "marginal":
         gain = graph.degree.astype(np.int32 if unit == 1 else np.int64) * steps[0]
-        sides = graph.indptr, graph.box, graph.start, graph.user
-        selected, gains = greedy(*sides, part, part_of, graph.total, steps, gain, target)
+        selected, gains = greedy(edges, graph.total, steps, gain, target)
         room = len(graph.U)
     else:
         order = np.lexsort((graph.total, -graph.degree))
-        selected, gains = in_order(graph.indptr, graph.box, part_of, order, steps, target)
+        selected, gains = in_order(edges, order, steps, target)
         room = len(steps)
-    covered, by = covered_by(selected, graph.indptr, graph.box, part_of, room)
+    covered, by = covered_by(selected, edges, room)
     return Cover(
         selected=graph.V[selected],
         gains=gains * np.float64(unit),

@@ -1,33 +1,58 @@
 """The loops of `cover.py`. Gains are whole numbers here, so that sums are exact and ties are ties."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["count_edges", "covered_by", "fill_edges", "greedy", "in_order", "transpose"]
+__all__ = ["Edges", "Listed", "count_edges", "covered_by", "fill_edges", "greedy", "in_order", "transpose"]
 
 Ints = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.floating[Any]]
 BLOCK = 1024  # windows whose largest gain is remembered together
 
 
+class Listed(NamedTuple):
+    """A table of neighbors, (n, k) or wider, and what of it makes the graph of one class."""
+
+    image: Ints
+    window: Ints
+    distance: Floats
+    rows: Ints  # those that may be selected
+    k: int  # the columns that count
+    positive: NDArray[np.bool_]  # (n_images,)
+
+
+class Edges(NamedTuple):
+    """The edges from both sides: window v has the boxes box[indptr[v]:indptr[v + 1]].
+
+    Box u is of the windows user[start[u]:start[u + 1]], and of the image part_of[u]; image i has the boxes
+    part[i] to part[i + 1].
+    """
+
+    indptr: NDArray[np.int64]
+    box: NDArray[np.int32]
+    start: NDArray[np.int64]
+    user: NDArray[np.int32]
+    part: NDArray[np.int64]
+    part_of: NDArray[np.int32]
+
+
 @kernel
-def count_edges(
-    image: Ints, window: Ints, rows: Ints, k: int, positive: NDArray[np.bool_], n_boxes: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32], int]:
+def count_edges(table: Listed, n_boxes: int) -> tuple[NDArray[np.int64], NDArray[np.int32], int]:
     """Where the edges of each row start, the image of each box (-1: no edge), and a row at fault or -1.
 
     At fault is a row that lists an image twice, or a box in another image than a row before it did.
     """
+    image, window, rows, positive = table.image, table.window, table.rows, table.positive
     indptr = np.zeros(len(rows) + 1, np.int64)
     home = np.full(n_boxes, -1, np.int32)
     stamp = np.full(len(positive), -1, np.int64)
     for v in range(len(rows)):
         n = 0
-        for j in range(k):
+        for j in range(table.k):
             i = image[rows[v], j]
             u = window[rows[v], j]
             if stamp[i] == v or (positive[i] and home[u] >= 0 and home[u] != i):
@@ -42,26 +67,20 @@ def count_edges(
 
 @kernel
 def fill_edges(
-    image: Ints,
-    window: Ints,
-    distance: Floats,
-    rows: Ints,
-    k: int,
-    positive: NDArray[np.bool_],
-    number: NDArray[np.int32],
-    indptr: NDArray[np.int64],
-    box: NDArray[np.int32],
-    total: NDArray[np.float64],
-) -> None:
-    """Write the edges, and the total distance of each row's edges."""
+    table: Listed, number: NDArray[np.int32], indptr: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """The box of each edge, by its number among the boxes, and the total distance of each row's edges."""
+    image, window, rows, positive = table.image, table.window, table.rows, table.positive
+    box, total = np.empty(indptr[-1], np.int32), np.zeros(len(rows))
     for v in range(len(rows)):
         e = indptr[v]
-        for j in range(k):
+        for j in range(table.k):
             i = image[rows[v], j]
             if positive[i]:
                 box[e] = number[window[rows[v], j]]
-                total[v] += distance[rows[v], j]
+                total[v] += table.distance[rows[v], j]
                 e += 1
+    return box, total
 
 
 @kernel
@@ -92,12 +111,7 @@ def _lower(user: NDArray[np.int32], first: int, last: int, by: int, gain: Ints) 
 @kernel
 def _take(
     v: int,
-    indptr: NDArray[np.int64],
-    box: NDArray[np.int32],
-    start: NDArray[np.int64],
-    user: NDArray[np.int32],
-    part: NDArray[np.int64],
-    part_of: NDArray[np.int32],
+    edges: Edges,
     steps: NDArray[np.int64],
     count: NDArray[np.int32],
     taken: NDArray[np.bool_],
@@ -107,9 +121,10 @@ def _take(
 
     A taken box is worth nothing any more; the others of its image fall to the next step of g.
     """
-    for e in range(indptr[v], indptr[v + 1]):
-        u = box[e]
-        i = part_of[u]
+    start, user, part = edges.start, edges.user, edges.part
+    for e in range(edges.indptr[v], edges.indptr[v + 1]):
+        u = edges.box[e]
+        i = edges.part_of[u]
         if taken[u]:
             continue
         taken[u] = True
@@ -151,16 +166,7 @@ def _best(gain: Ints, total: NDArray[np.float64], most: Ints) -> int:
 
 @kernel
 def greedy(
-    indptr: NDArray[np.int64],
-    box: NDArray[np.int32],
-    start: NDArray[np.int64],
-    user: NDArray[np.int32],
-    part: NDArray[np.int64],
-    part_of: NDArray[np.int32],
-    total: NDArray[np.float64],
-    steps: NDArray[np.int64],
-    gain: Ints,
-    target: float,
+    edges: Edges, total: NDArray[np.float64], steps: NDArray[np.int64], gain: Ints, target: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Greedy by marginal gain: (selected, gains). `gain` is what each window gains on its own.
 
@@ -170,8 +176,8 @@ def greedy(
     """
     n = len(gain)
     most = np.full((n + BLOCK - 1) // BLOCK, gain.max() if n else 0, gain.dtype)
-    count = np.zeros(len(part) - 1, np.int32)
-    taken = np.zeros(len(part_of), np.bool_)
+    count = np.zeros(len(edges.part) - 1, np.int32)
+    taken = np.zeros(len(edges.part_of), np.bool_)
     selected = np.empty(n, np.int64)
     gains = np.empty(n, np.int64)
     size = 0
@@ -184,21 +190,17 @@ def greedy(
         gains[size] = gain[v]
         reached += gain[v]
         size += 1
-        _take(v, indptr, box, start, user, part, part_of, steps, count, taken, gain)
+        _take(v, edges, steps, count, taken, gain)
     return selected[:size].copy(), gains[:size].copy()
 
 
 @kernel
 def in_order(
-    indptr: NDArray[np.int64],
-    box: NDArray[np.int32],
-    part_of: NDArray[np.int32],
-    order: Ints,
-    steps: NDArray[np.int64],
-    target: float,
+    edges: Edges, order: Ints, steps: NDArray[np.int64], target: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """In the given order every window that still gains: (selected, gains). Full images are out."""
-    count = np.zeros(part_of.max() + 1 if len(part_of) else 0, np.int32)
+    indptr, box, part_of = edges.indptr, edges.box, edges.part_of
+    count = np.zeros(len(edges.part) - 1, np.int32)
     taken = np.zeros(len(part_of), np.bool_)
     selected = np.empty(len(order), np.int64)
     gains = np.empty(len(order), np.int64)
@@ -225,14 +227,11 @@ def in_order(
 
 @kernel
 def covered_by(
-    selected: NDArray[np.int64],
-    indptr: NDArray[np.int64],
-    box: NDArray[np.int32],
-    part_of: NDArray[np.int32],
-    room: int,
+    selected: NDArray[np.int64], edges: Edges, room: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The distinct boxes of the selection, in its order, at most `room` of an image: (boxes, which pick)."""
-    count = np.zeros(part_of.max() + 1 if len(part_of) else 0, np.int64)
+    indptr, box, part_of = edges.indptr, edges.box, edges.part_of
+    count = np.zeros(len(edges.part) - 1, np.int64)
     taken = np.zeros(len(part_of), np.bool_)
     covered = np.empty(len(part_of), np.int64)
     by = np.empty(len(part_of), np.int64)
