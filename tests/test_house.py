@@ -151,6 +151,28 @@ def test_every_package_that_is_imported_is_declared():
             assert {PACKAGES.get(name, name) for name in found} <= known, path
 
 
+def is_kernel(function):
+    return any(isinstance(found, ast.Name) and found.id == "kernel" for found in function.decorator_list)
+
+
+def test_functions_are_short():
+    """At most 50 lines without the docstring; kernels are loops, and excepted."""
+    for path, _, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not is_kernel(node):
+                first = node.body[0]
+                said = first.end_lineno - first.lineno + 1 if ast.get_docstring(node) else 0
+                assert node.end_lineno - node.lineno + 1 - said <= 50, f"{path}: {node.name}"
+
+
+def test_calls_are_short():
+    """At most 8 arguments by their place: more want names, or a record. LLVM's intrinsics take no names."""
+    for path, _, tree in modules():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) != "top_tile":
+                assert len(node.args) <= 8, f"{path}:{node.lineno}"
+
+
 def test_no_public_name_is_a_module():
     code = """if True:
         import pkgutil, types, tag2box
