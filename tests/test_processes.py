@@ -1,5 +1,6 @@
 """However a process ends, its workers end too, one line says why, and the run goes on another time."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -25,6 +26,18 @@ def square(x):
 
 def end_by(name):
     os.kill(os.getpid(), getattr(signal, name))
+
+
+def collections_after(seconds):
+    time.sleep(seconds)
+    return os.getpid(), gc.get_stats()[2]["collections"]
+
+
+def test_workers_do_not_spend_their_time_on_garbage():
+    """loky would collect all of it after every task that ends a second after the last collection."""
+    seen = list(map_ordered(collections_after, [0.0] * 4 + [1.1] * 4, workers=2))
+    slow = seen[4:]
+    assert len(set(slow)) == len({pid for pid, _ in slow})  # in each worker the same count
 
 
 @posix

@@ -3,12 +3,14 @@
 Order in, order out: what is computed does not depend on the number of workers.
 """
 
+import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from joblib import Parallel, cpu_count, delayed
+from joblib.externals.loky import process_executor
 
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.processes import follow_parent, why_it_died
@@ -66,4 +68,7 @@ def map_ordered(
 
 def _in_worker(parent: int, function: Callable[[T], R], item: T) -> R:
     follow_parent(parent)
+    # After a task loky would collect garbage (a tenth of a second here, as there are so many objects), or,
+    # where psutil is installed, replace a worker that has grown since its first task by compiling a network.
+    process_executor._MEMORY_LEAK_CHECK_DELAY = math.inf
     return function(item)
