@@ -71,6 +71,10 @@ COCO = {
 BOX = {"x": 10, "y": 20, "width": 50, "height": 30, "rectanglelabels": ["cat"]}
 RESULTS = [{"value": {"choices": ["dog"]}}, {"original_width": 24, "original_height": 16, "value": BOX}]
 TASKS = [{"data": {"image": "/data/upload/1a2b3c4d-a.jpg"}, "annotations": [{"result": RESULTS}]}]
+CVAT = """<?xml version="1.0" encoding="utf-8"?>
+<annotations><version>1.1</version><meta><task><labels><label><name>cow</name></label></labels></task></meta>
+<image id="0" name="a.jpg" subset="s" width="24" height="16"><tag label="cat"/><box label="dog" xtl="1.5"
+ytl="2" xbr="9" ybr="8" rotation="30"/><polygon label="cat" points="1,2;3,9;7,4"/></image></annotations>"""
 TAGS = {
     "tags.csv": "file,tags\na.jpg,cat;hot dog\nb.jpg,\n",
     "columns.csv": "file;cat;hot dog\na.jpg;1;0\nb.jpg;;?\n",
@@ -78,6 +82,8 @@ TAGS = {
     "tags.json": '[{"file": "a.jpg", "tags": ["cat"], "split": "train"}]',
     "instances.json": COCO,
     "export.json": TASKS,
+    "metadata.jsonl": '{"file_name": "a.jpg", "objects": {"bbox": [[1, 2, 3, 4]], "categories": ["cat"]}}',
+    "annotations.xml": CVAT,
 }
 
 

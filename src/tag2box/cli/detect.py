@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["detect", "suffix_of"]
 
 # The file that --out defaults to, by format; those without a suffix are folders.
-SUFFIXES = {"coco": ".json", "coco-instances": ".json", "labelstudio": ".json", "csv": ".csv"}
+SUFFIXES = {
+    "coco": ".json",
+    "coco-instances": ".json",
+    "labelstudio": ".json",
+    "csv": ".csv",
+    "cvat": ".xml",
+}
 
 
 def detect(
@@ -34,7 +40,8 @@ def detect(
     format_: Annotated[
         str | None,
         typer.Option(
-            "--format", help="coco, coco-instances, voc, comp4, yolo, csv or labelstudio; coco by default."
+            "--format",
+            help="coco (by default), coco-instances, voc, comp4, yolo, csv, cvat, huggingface, labelstudio.",
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Where to write; in the run folder by default.")] = None,

@@ -28,14 +28,18 @@ def report(run: RunArgument, as_json: AsJson = False) -> None:
 
 def export(
     run: RunArgument,
-    format_: Annotated[str, typer.Option("--format", help="coco-instances, voc, yolo, labelstudio, ...")],
+    format_: Annotated[
+        str, typer.Option("--format", help="coco-instances, voc, yolo, cvat, labelstudio, ...")
+    ],
     out: Annotated[Path | None, typer.Option(help="Where to write; in the run folder by default.")] = None,
     reviewed: Annotated[bool, typer.Option("--reviewed", help="Only boxes that a person accepted.")] = False,
+    photos: Annotated[bool, typer.Option("--photos", help="Copy the photos too: yolo, huggingface.")] = False,
+    val: Annotated[float, typer.Option(help="Share of the images for validation: yolo.")] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Write the boxes found in the training images, as corrected, as annotations for another tool.
 
-    Example: tag2box export runs/photos --format yolo --out labels
+    Example: tag2box export runs/photos --format yolo --photos --val 0.2 --out train
     """
     from tag2box.cli.detect import suffix_of
     from tag2box.detection.writing import write_detections
@@ -46,7 +50,7 @@ def export(
     target = out or folder.folder / f"boxes{suffix_of(format_)}"
     corrected = corrected_boxes(folder)
     found = corrected.detections[corrected.reviewed] if reviewed else corrected.detections
-    written = write_detections(found, folder.images, target, format_)
+    written = write_detections(found, folder.images, target, format_, photos=photos, val=val)
     answer = {"boxes": len(found), "format": format_, "written": [str(path) for path in written]}
     text = f"{len(found)} boxes in {len(folder.images)} images. {corrected} Written: {target}"
     say(as_json, answer | corrected.to_dict(), text)

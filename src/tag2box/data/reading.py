@@ -3,15 +3,19 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from tag2box.data.formats import coco, folders, labelstudio, tables, voc, yolo
+from tag2box.data.formats import coco, cvat, folders, json_lines, labelstudio, tables, voc, yolo
+from tag2box.data.formats.building import choose_split
 from tag2box.data.formats.parsing import read_json
+from tag2box.data.formats.rows import join_rows
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
 __all__ = ["read_images"]
 
 # A file of this name is taken for the tags of the images in its folder.
-TAG_FILES = ("tags.csv", "tags.tsv", "tags.jsonl", "tags.json")
+TAG_FILES = ("tags.csv", "tags.tsv", "tags.jsonl", "tags.json", "metadata.csv")
+TABLES = frozenset({".csv", ".tsv", ".txt"})
+RECORDS = frozenset({".json", ".jsonl", ".ndjson"})
 
 
 def read_images(
@@ -27,10 +31,11 @@ def read_images(
     Parameters
     ----------
     path : str or Path
-        A folder with one sub-folder per class; the PASCAL VOC devkit; a COCO or YOLO data set; a folder of
-        images, together with `tags`; or an annotation file, with the images in its folder.
+        A folder with one sub-folder per class; the PASCAL VOC devkit; a COCO, YOLO, CVAT or Hugging Face
+        data set; a folder of images, together with `tags`; or an annotation file, with the images in its
+        folder.
     tags : str or Path, default=None
-        A CSV, JSON Lines, COCO or Label Studio file whose names are relative to `path`.
+        A CSV, JSON Lines, COCO, CVAT or Label Studio file whose names are relative to `path`.
     split : str, default=None
         A part of the data, such as "train", if the format has parts. By default "trainval" or else "train".
     classes : sequence of str, default=None
@@ -86,9 +91,13 @@ def _read(path: Path, tags: Path | None, split: str | None, *, skip: bool) -> Im
         return yolo.read(description, split, path)
     if annotations := coco.find_files(path):
         return coco.read_folder(path, annotations, split)
+    if (path / cvat.FILE).is_file():
+        return cvat.read(path, path / cvat.FILE, split)
     for name in TAG_FILES:
         if (path / name).is_file():
             return _read_tags(path, path / name, split, skip=skip)
+    if metadata := json_lines.find_metadata(path):
+        return _read_metadata(path, metadata, split, skip=skip)
     if (path / "images").is_dir() and (path / "labels").is_dir():
         raise InputError(f"{path} looks like YOLO, but has no data.yaml: add one with names: [cat, dog]")
     return folders.read(path, split)
@@ -97,9 +106,12 @@ def _read(path: Path, tags: Path | None, split: str | None, *, skip: bool) -> Im
 def _read_tags(root: Path, tags: Path, split: str | None, *, skip: bool) -> ImageSet:
     if not tags.is_file():
         raise InputError(f"{tags} is not a file: give a .csv, .jsonl or .json file of tags")
-    if tags.suffix in {".yaml", ".yml"}:
+    kind = tags.suffix.lower()
+    if kind in {".yaml", ".yml"}:
         return yolo.read(tags, split)
-    if tags.suffix.lower() == ".json":
+    if kind == ".xml":
+        return cvat.read(root, tags, split)
+    if kind == ".json":
         content = read_json(tags)
         known = coco.is_instances(content) or labelstudio.is_export(content)
         if known and split is not None:
@@ -108,4 +120,17 @@ def _read_tags(root: Path, tags: Path, split: str | None, *, skip: bool) -> Imag
             return coco.read(root, tags, content)
         if labelstudio.is_export(content):
             return labelstudio.read(root, tags, content, skip=skip)
-    return tables.read(root, tags, split, skip=skip)
+    if kind not in TABLES | RECORDS:
+        raise InputError(
+            f"{tags} is no file of tags: expected .csv, .tsv, .jsonl, or .json with a list of records"
+        )
+    rows = tables.read_rows(tags, split) if kind in TABLES else json_lines.read_rows(tags, split)
+    return join_rows(root, tags, list(rows), skip=skip)
+
+
+def _read_metadata(root: Path, metadata: dict[str, Path], split: str | None, *, skip: bool) -> ImageSet:
+    """Hugging Face's image folder: one file for all, or one in the folder of each split."""
+    if "" not in metadata:
+        root, split = root / choose_split(split, metadata, root), None
+        metadata = {"": root / json_lines.METADATA}
+    return _read_tags(root, metadata[""], split, skip=skip)

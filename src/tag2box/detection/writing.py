@@ -1,21 +1,15 @@
 """`write_detections`: boxes found, in the format that other tools read."""
 
-import csv
-import io
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path, PurePosixPath
+from collections.abc import Sequence
+from dataclasses import replace
+from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tag2box.data.decoding import image_size
-from tag2box.data.formats import labelstudio, voc, yolo
-from tag2box.data.formats.cells import safe_cell
 from tag2box.detection.detections import Detections
+from tag2box.detection.writers import FOLDERS, FORMATS, Found
 from tag2box.errors import InputError
 from tag2box.images import ImageSet, Numbers
 from tag2box.names import check_names
@@ -23,48 +17,7 @@ from tag2box.runtime.files import write_whole
 
 __all__ = ["FORMATS", "write_detections"]
 
-Contents = dict[str, str | bytes]
-
-
-@dataclass(frozen=True)
-class Found:
-    """Detections that speak of the images and classes of `ids` and `classes`, and where the images are.
-
-    files: the name of each image in what is written, its id with its file's suffix.
-    """
-
-    detections: Detections
-    ids: tuple[str, ...]
-    classes: tuple[str, ...]
-    paths: tuple[Path, ...]
-    numbers: Numbers
-
-    @cached_property
-    def files(self) -> tuple[str, ...]:
-        pairs = zip(self.ids, self.paths, strict=True)
-        return tuple(
-            name if PurePosixPath(name).name == path.name else name + path.suffix for name, path in pairs
-        )
-
-    @cached_property
-    def sizes(self) -> tuple[tuple[int, int], ...]:
-        """(width, height) of each upright image: boxes are in its pixels."""
-        return tuple(image_size(path) for path in self.paths)
-
-    @cached_property
-    def rows(self) -> list[NDArray[np.intp]]:
-        """The detections of each image."""
-        order = np.argsort(self.detections.image, kind="stable")
-        ends = np.cumsum(np.bincount(self.detections.image, minlength=len(self.ids)))
-        return np.split(order, ends)[: len(self.ids)]
-
-    def objects(self, image: int) -> list[tuple[str, float, Any]]:
-        """(class, score, xyxy) of the detections of one image."""
-        part = self.detections[self.rows[image]]
-        return [
-            (self.classes[c], score, box)
-            for c, score, box in zip(part.label.tolist(), part.score.tolist(), part.xyxy, strict=True)
-        ]
+DEFAULTS: dict[str, Any] = {"split": "test", "confidence": False, "val": 0.0, "photos": False}
 
 
 def write_detections(
@@ -76,6 +29,8 @@ def write_detections(
     min_score: float | None = None,
     split: str = "test",
     confidence: bool = False,
+    val: float = 0.0,
+    photos: bool = False,
 ) -> list[Path]:
     """Write detections in the format of another tool.
 
@@ -87,9 +42,9 @@ def write_detections(
         The images in which they are, matched by id if the detections have ids; or the files, one for each
         id.
     path : str or Path
-        Where to write: a file for "coco", "coco-instances", "csv" and "labelstudio", a folder for "voc",
-        "comp4" and "yolo".
-    format : {"coco", "coco-instances", "csv", "labelstudio", "voc", "comp4", "yolo"}
+        Where to write: a file for "coco", "coco-instances", "csv", "cvat" and "labelstudio", a folder for
+        "voc", "comp4", "yolo" and "huggingface".
+    format : {"coco", "coco-instances", "csv", "cvat", "labelstudio", "voc", "comp4", "yolo", "huggingface"}
         The format.
     min_score : float, default=None
         The lowest score to write. None writes all.
@@ -97,6 +52,10 @@ def write_detections(
         The part of the data, for the file names of "comp4".
     confidence : bool, default=False
         Whether to add the score as sixth column in "yolo", which its training does not take.
+    val : float, default=0.0
+        The share of the images that "yolo" keeps for validation, of every class about the same share.
+    photos : bool, default=False
+        Whether "yolo" and "huggingface" copy the photos to where these tools look for them.
 
     Returns
     -------
@@ -117,18 +76,41 @@ def write_detections(
     """
     if format not in FORMATS:
         raise InputError(f"no format {format!r}: there are {', '.join(FORMATS)}")
+    given = {"split": split, "confidence": confidence, "val": val, "photos": photos}
+    options = _options(format, {name: value for name, value in given.items() if value != DEFAULTS[name]})
     path = Path(path)
     if format in FOLDERS and path.exists() and not path.is_dir():
         raise InputError(f"{path} is a file, but the format {format!r} is a folder: choose another name")
     if format not in FOLDERS and path.is_dir():
         raise InputError(f"{path} is a folder, but the format {format!r} is one file: add a file name")
     found = _matched(detections if min_score is None else detections[detections.score >= min_score], images)
-    options: dict[str, dict[str, Any]] = {"comp4": {"split": split}, "yolo": {"confidence": confidence}}
-    contents = FORMATS[format](found, **options.get(format, {}))
+    contents = FORMATS[format](found, **options)
     written = [path / name if name else path for name in contents]
     for file, content in zip(written, contents.values(), strict=True):
-        write_whole(file, content)
+        if isinstance(content, Path):
+            _copy(content, file)
+        else:
+            write_whole(file, content)
     return written
+
+
+def _options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    known = [*signature(FORMATS[kind]).parameters][1:]
+    if wrong := [name for name in options if name not in known]:
+        raise InputError(
+            f"the format {kind!r} has no option {wrong[0]!r}: it has {', '.join(known) or 'none'}"
+        )
+    return options
+
+
+def _copy(source: Path, target: Path) -> None:
+    try:
+        if target.exists() and target.samefile(source):
+            return
+        content = source.read_bytes()
+    except OSError as error:
+        raise InputError(f"{source} cannot be copied: {error.strerror}") from None
+    write_whole(target, content)
 
 
 def _matched(detections: Detections, images: ImageSet | Sequence[str | Path]) -> Found:
@@ -167,120 +149,3 @@ def _numbers(numbers: Numbers | None, images: Any, classes: tuple[str, ...], n: 
     if numbers is not None and set(classes) <= set(images.classes):
         return Numbers(numbers.images, tuple(numbers.classes[images.classes.index(name)] for name in classes))
     return Numbers(tuple(range(1, n + 1)), tuple(range(1, len(classes) + 1)))
-
-
-def _coco_rows(found: Found) -> list[dict[str, Any]]:
-    d = found.detections
-    xyxy = d.xyxy.astype(np.float64)
-    xywh = np.hstack([xyxy[:, :2], xyxy[:, 2:] - xyxy[:, :2]]).tolist()
-    return [
-        {
-            "image_id": found.numbers.images[image],
-            "category_id": found.numbers.classes[label],
-            "bbox": box,
-            "score": score,
-        }
-        for image, label, box, score in zip(
-            d.image.tolist(), d.label.tolist(), xywh, d.score.tolist(), strict=True
-        )
-    ]
-
-
-def _coco_results(found: Found) -> Contents:
-    return {"": json.dumps(_coco_rows(found)) + "\n"}
-
-
-def _coco_instances(found: Found) -> Contents:
-    images = [
-        {"id": number, "file_name": file, "width": size[0], "height": size[1]}
-        for number, file, size in zip(found.numbers.images, found.files, found.sizes, strict=True)
-    ]
-    rows = [
-        {"id": i, **row, "area": row["bbox"][2] * row["bbox"][3], "iscrowd": 0}
-        for i, row in enumerate(
-            _coco_rows(found), start=1
-        )  # pycocotools takes a match with number 0 for none
-    ]
-    pairs = zip(found.numbers.classes, found.classes, strict=True)
-    categories = [{"id": number, "name": name} for number, name in pairs]
-    content = {"images": images, "annotations": rows, "categories": categories}
-    return {"": json.dumps(content, ensure_ascii=False) + "\n"}
-
-
-def _csv(found: Found) -> Contents:
-    text = io.StringIO()
-    table = csv.writer(text, lineterminator="\n")
-    table.writerow(["file", "class", "score", "x1", "y1", "x2", "y2"])
-    d = found.detections
-    for image, label, score, box in zip(d.image, d.label, d.score.tolist(), d.xyxy, strict=True):
-        # str of a float32 is the shortest text that gives it back.
-        sides = [str(side).removesuffix(".0") for side in box]
-        names = safe_cell(found.files[image]), safe_cell(found.classes[label])
-        table.writerow([*names, repr(score), *sides])
-    return {"": text.getvalue()}
-
-
-def _voc(found: Found) -> Contents:
-    return {
-        f"{_inside(name)}.xml": voc.annotation(found.files[i], found.sizes[i], found.objects(i))
-        for i, name in enumerate(found.ids)
-    }
-
-
-def _comp4(found: Found, split: str) -> Contents:
-    if "_" in split or not split:
-        raise InputError(
-            f"the split {split!r} cannot be part of a comp4 file name: it must have no underscore"
-        )
-    d = found.detections
-    contents: Contents = {}
-    for c, name in enumerate(found.classes):
-        if "/" in name or "\\" in name:
-            raise InputError(f"the class {name!r} cannot be part of a file name: choose another format")
-        part = d[d.label == c]
-        contents[f"comp4_det_{split}_{name}.txt"] = "".join(
-            voc.result_line(found.ids[i], score, box)
-            for i, score, box in zip(part.image, part.score, part.xyxy, strict=True)
-        )
-    return contents
-
-
-def _yolo(found: Found, confidence: bool) -> Contents:
-    contents: Contents = {"data.yaml": yolo.data_yaml(found.classes)}
-    label = {name: c for c, name in enumerate(found.classes)}
-    for i, file in enumerate(found.files):
-        lines = (
-            yolo.label_line(label[name], box, found.sizes[i], score if confidence else None)
-            for name, score, box in found.objects(i)
-        )
-        name = f"labels/{_inside(file).with_suffix('.txt')}"
-        if name in contents:
-            raise InputError(f"two images share the label file {name}, as YOLO names it: rename one of them")
-        contents[name] = "".join(lines)
-    return contents
-
-
-def _labelstudio(found: Found) -> Contents:
-    tasks = [
-        labelstudio.prediction(file, found.sizes[i], found.objects(i)) for i, file in enumerate(found.files)
-    ]
-    return {"": json.dumps(tasks, ensure_ascii=False) + "\n"}
-
-
-def _inside(name: str) -> PurePosixPath:
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts:
-        raise InputError(f"the image {name!r} would be written outside of the folder: rename it")
-    return path
-
-
-FORMATS: dict[str, Callable[..., Contents]] = {
-    "coco": _coco_results,
-    "coco-instances": _coco_instances,
-    "voc": _voc,
-    "comp4": _comp4,
-    "yolo": _yolo,
-    "csv": _csv,
-    "labelstudio": _labelstudio,
-}
-FOLDERS = frozenset({"voc", "comp4", "yolo"})

@@ -1,17 +1,113 @@
-"""CVAT's XML "for images 1.1": boxes in, boxes out. Its coordinates are ours: pixels, with fractions."""
+"""CVAT's XML, "CVAT for images 1.1": tags and shapes in, boxes out."""
 
-from collections.abc import Iterable, Sequence
+import math
+import os
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
+from tag2box.data.formats.building import Object, choose_split, tags_of_objects, truth_of_objects
+from tag2box.data.formats.files import place_inside, unique_ids
 from tag2box.data.formats.parsing import expecting, read_xml
+from tag2box.errors import InputError
+from tag2box.images import ImageSet
 
-__all__ = ["Labelled", "document", "read_boxes"]
+__all__ = ["FILE", "Labelled", "detected", "document", "read", "read_boxes"]
 
-XYXY = tuple[float, float, float, float]
+# What an export is called, beside its folder of images.
+FILE = "annotations.xml"
+PLACES = ("images/{}", "images", "")
+
+Box = tuple[float, float, float, float]
 # An image: its file name, and (class, xyxy) of its boxes.
-Labelled = tuple[str, list[tuple[str, XYXY]]]
+Labelled = tuple[str, list[tuple[str, Box]]]
 SIDES = ("xtl", "ytl", "xbr", "ybr")
+
+
+def read(root: Path, path: Path, split: str | None) -> ImageSet:
+    """The images of the XML file `path`, looked for below `root`.
+
+    An image is +1 for the labels of its tags and shapes and -1 for the others. Boxes, and the boxes around
+    polygons, masks and ellipses, are the truth. A subset of a project is a split.
+    """
+    tree = read_xml(path)
+    if tree.tag != "annotations" or tree.find("image") is None:
+        kind = "CVAT for video" if tree.find("track") is not None else f"<{tree.tag}>"
+        raise InputError(
+            f'{path} is {kind}: expected an export of CVAT as "CVAT for images 1.1", with images'
+        )
+    with expecting("an export of CVAT", path):
+        return _image_set(root, tree, split)
+
+
+def _image_set(root: Path, tree: ElementTree.Element, split: str | None) -> ImageSet:
+    found = sorted(tree.iter("image"), key=lambda image: image.attrib["name"])
+    subsets = {image.get("subset", "") for image in found}
+    if split is not None or len(subsets) > 1:
+        split = choose_split(split, subsets - {""}, FILE)
+        found = [image for image in found if image.get("subset") == split]
+    folder = _image_folder(root, found[0].attrib["name"], found[0].get("subset", ""))
+    places = [place_inside(folder, image.attrib["name"], (root,)) for image in found]
+    shapes = [(i, kind, box) for i, image in enumerate(found) for kind, box in _shapes(image)]
+    named = {name.text or "" for name in tree.iterfind("meta//label/name")}
+    classes = sorted(named | {kind for _, kind, _ in shapes})
+    label = {name: c for c, name in enumerate(classes)}
+    objects = [Object(i, box or (0, 0, 0, 0), label[kind]) for i, kind, box in shapes]
+    return ImageSet(
+        ids=unique_ids([name for name, _ in places]),
+        paths=tuple(path for _, path in places),
+        tags=tags_of_objects(objects, len(found), len(classes)),
+        classes=tuple(classes),
+        truth=truth_of_objects(objects) if any(box for _, _, box in shapes) else None,
+    )
+
+
+def _image_folder(root: Path, name: str, subset: str) -> Path:
+    places = [root / place.format(subset) for place in PLACES]
+    return next((place for place in places if os.path.isfile(place / name)), root)
+
+
+def _shapes(image: ElementTree.Element) -> Iterator[tuple[str, Box | None]]:
+    """(label, box) of the tags and shapes of an image; the box is None where there is none around."""
+    for shape in image:
+        if "label" in shape.attrib:
+            yield shape.attrib["label"], BOXES.get(shape.tag, lambda _: None)(shape)
+
+
+def _numbers(shape: ElementTree.Element, *names: str) -> Iterator[float]:
+    return (float(shape.attrib[name]) for name in names)
+
+
+def _of_box(shape: ElementTree.Element) -> Box:
+    x1, y1, x2, y2 = _numbers(shape, *SIDES)
+    turn = math.radians(float(shape.get("rotation", 0)))
+    if not turn:
+        return x1, y1, x2, y2
+    # Turned about its center; the upright box around that.
+    cos, sin = abs(math.cos(turn)), abs(math.sin(turn))
+    w, h = (x2 - x1) * cos + (y2 - y1) * sin, (x2 - x1) * sin + (y2 - y1) * cos
+    cx, cy = (x1 + x2) / 2, (y1 + y2) / 2
+    return cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2
+
+
+def _of_polygon(shape: ElementTree.Element) -> Box:
+    points = [point.split(",") for point in shape.attrib["points"].split(";")]
+    xs, ys = [float(x) for x, _ in points], [float(y) for _, y in points]
+    return min(xs), min(ys), max(xs), max(ys)
+
+
+def _of_mask(shape: ElementTree.Element) -> Box:
+    left, top, width, height = _numbers(shape, "left", "top", "width", "height")
+    return left, top, left + width, top + height
+
+
+def _of_ellipse(shape: ElementTree.Element) -> Box:
+    cx, cy, rx, ry = _numbers(shape, "cx", "cy", "rx", "ry")
+    return cx - rx, cy - ry, cx + rx, cy + ry
+
+
+BOXES = {"box": _of_box, "polygon": _of_polygon, "mask": _of_mask, "ellipse": _of_ellipse}
 
 
 def read_boxes(path: Path) -> list[Labelled]:
@@ -21,25 +117,50 @@ def read_boxes(path: Path) -> list[Labelled]:
         if root.tag != "annotations":
             raise ValueError(f"the outermost element is {root.tag!r}")
         return [
-            (image.attrib["name"], [_box(box) for box in image.iter("box")]) for image in root.iter("image")
+            (image.attrib["name"], [(box.attrib["label"], _of_box(box)) for box in image.iter("box")])
+            for image in root.iter("image")
         ]
 
 
-def _box(box: ElementTree.Element) -> tuple[str, XYXY]:
-    x1, y1, x2, y2 = (float(box.attrib[side]) for side in SIDES)
-    return box.attrib["label"], (x1, y1, x2, y2)
+def document(images: Iterable[tuple[str, tuple[int, int], Iterable[tuple[str, Any]]]]) -> bytes:
+    """The XML of boxes that a person drew: images are (file name, (width, height), (class, xyxy) of each)."""
+    scored = [(file, size, [(name, None, box) for name, box in boxes]) for file, size, boxes in images]
+    return _xml(sorted({name for _, _, boxes in scored for name, _, _ in boxes}), scored)
 
 
-def document(images: Iterable[tuple[str, tuple[int, int], Sequence[tuple[str, Sequence[float]]]]]) -> bytes:
-    """The XML of images, each (file name, (width, height), boxes)."""
+def detected(
+    classes: Iterable[str],
+    images: Iterable[tuple[str, tuple[int, int], Iterable[tuple[str, float, Any]]]],
+) -> bytes:
+    """The XML of detections: images are (file name, (width, height), (class, score, xyxy) of each)."""
+    return _xml(classes, images)
+
+
+def _xml(classes: Iterable[str], images: Iterable[tuple[str, tuple[int, int], Iterable[Any]]]) -> bytes:
     root = ElementTree.Element("annotations")
     ElementTree.SubElement(root, "version").text = "1.1"
-    for number, (name, (width, height), boxes) in enumerate(images):
+    # Datumaro, which CVAT's imports are made of, refuses a file without a task.
+    task = ElementTree.SubElement(ElementTree.SubElement(root, "meta"), "task")
+    labels = ElementTree.SubElement(task, "labels")
+    for name in classes:
+        label = ElementTree.SubElement(labels, "label")
+        ElementTree.SubElement(label, "name").text = name
+        ElementTree.SubElement(label, "type").text = "rectangle"
+        ElementTree.SubElement(label, "attributes")
+    for number, (file, (width, height), boxes) in enumerate(images):
         size = {"width": str(width), "height": str(height)}
-        image = ElementTree.SubElement(root, "image", {"id": str(number), "name": name, **size})
-        for label, xyxy in boxes:
-            sides = {side: f"{float(value):.2f}" for side, value in zip(SIDES, xyxy, strict=True)}
-            more = {"occluded": "0", "source": "manual", "z_order": "0"}
-            ElementTree.SubElement(image, "box", {"label": label, **more, **sides})
+        image = ElementTree.SubElement(root, "image", {"id": str(number), "name": file, **size})
+        for box in boxes:
+            _add_box(image, *box)
     ElementTree.indent(root)
     return bytes(ElementTree.tostring(root, encoding="utf-8", xml_declaration=True)) + b"\n"
+
+
+def _add_box(image: ElementTree.Element, name: str, score: float | None, xyxy: Any) -> None:
+    source = "manual" if score is None else "auto"
+    # str of a float32 is the shortest text that gives it back.
+    sides = dict(zip(SIDES, map(str, xyxy), strict=True))
+    more = {"source": source, "occluded": "0", **sides, "z_order": "0"}
+    shape = ElementTree.SubElement(image, "box", {"label": name, **more})
+    if score is not None:
+        ElementTree.SubElement(shape, "attribute", {"name": "score"}).text = repr(float(score))

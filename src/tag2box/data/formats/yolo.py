@@ -1,10 +1,11 @@
 """YOLO's layout: `data.yaml`, `images/`, and `labels/` with a text file per image: class cx cy w h."""
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tag2box.data.decoding import image_size
@@ -14,7 +15,7 @@ from tag2box.data.formats.parsing import expecting, parse_yaml, read_text
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
-__all__ = ["data_yaml", "find_yaml", "label_line", "read"]
+__all__ = ["data_yaml", "divide", "find_yaml", "label_line", "label_name", "read"]
 
 # A YAML file without this is not about classes, and need not even be read.
 NAMES = re.compile(r"""^[{\s]*["']?names["']?\s*:""", re.MULTILINE)
@@ -193,10 +194,35 @@ def label_line(label: int, box: Any, size: tuple[int, int], score: float | None 
     return " ".join([*fields, repr(float(score))] if score is not None else fields) + "\n"
 
 
-def data_yaml(classes: tuple[str, ...]) -> str:
+def label_name(image: str) -> str:
+    """Where Ultralytics looks for the labels of `image`, such as images/train/a.jpg."""
+    folder, _, name = f"/{image}".rpartition("/images/")
+    return f"{folder}/labels/{PurePosixPath(name).with_suffix('.txt')}".removeprefix("/")
+
+
+def divide(ids: Sequence[str], kinds: Sequence[int], share: float) -> list[str]:
+    """The folder of each image: "" without a share, or "val/" for that share of them and "train/".
+
+    kinds: a number for each image; of each kind about the same share is taken. Within a kind a hash of the
+        ids decides.
+    """
+    if not share:
+        return [""] * len(ids)
+    if not 0 < share < 1 or len(ids) < 2:
+        raise InputError(f"a share between 0 and 1 of at least 2 images, please: {share} of {len(ids)}")
+    order = sorted(range(len(ids)), key=lambda i: (kinds[i], hashlib.sha256(ids[i].encode()).digest()))
+    steps = [int(rank * share) for rank in range(len(ids) + 1)]
+    chosen = {i for i, before, after in zip(order, steps, steps[1:], strict=False) if after > before}
+    return ["val/" if i in (chosen or {order[-1]}) else "train/" for i in range(len(ids))]
+
+
+def data_yaml(classes: tuple[str, ...], *, divided: bool = False) -> str:
     """The YAML file of a data set with its images in images/ and its labels in labels/, both beside it.
+
+    divided: there are images/train and images/val, and not one folder for both.
 
     Without a `path`, which Ultralytics would look for in its own folder of data sets unless it is absolute.
     """
     names = "".join(f"  {c}: {json.dumps(name, ensure_ascii=False)}\n" for c, name in enumerate(classes))
-    return f"train: images\nval: images\nnames:\n{names}"
+    train, val = ("images/train", "images/val") if divided else ("images", "images")
+    return f"train: {train}\nval: {val}\nnames:\n{names}"

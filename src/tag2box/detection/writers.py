@@ -1,0 +1,208 @@
+"""One function per format that `write_detections` writes: what goes into each file."""
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.data.decoding import image_size
+from tag2box.data.formats import cvat, json_lines, labelstudio, voc, yolo
+from tag2box.data.formats.cells import safe_cell
+from tag2box.detection.detections import Detections
+from tag2box.errors import InputError
+from tag2box.images import Numbers
+
+__all__ = ["FOLDERS", "FORMATS", "Contents", "Found"]
+
+# Name below the target, "" for the target itself -> what is in it; a path stands for a copy of that file.
+Contents = dict[str, str | bytes | Path]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Detections that speak of the images and classes of `ids` and `classes`, and where the images are."""
+
+    detections: Detections
+    ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    paths: tuple[Path, ...]
+    numbers: Numbers
+
+    @cached_property
+    def files(self) -> tuple[str, ...]:
+        """The name of each image in what is written: its id with its file's suffix."""
+        pairs = zip(self.ids, self.paths, strict=True)
+        return tuple(
+            name if PurePosixPath(name).name == path.name else name + path.suffix for name, path in pairs
+        )
+
+    @cached_property
+    def sizes(self) -> tuple[tuple[int, int], ...]:
+        """(width, height) of each upright image: boxes are in its pixels."""
+        return tuple(image_size(path) for path in self.paths)
+
+    @cached_property
+    def rows(self) -> list[NDArray[np.intp]]:
+        """The detections of each image."""
+        order = np.argsort(self.detections.image, kind="stable")
+        ends = np.cumsum(np.bincount(self.detections.image, minlength=len(self.ids)))
+        return np.split(order, ends)[: len(self.ids)]
+
+    def objects(self, image: int) -> list[tuple[str, float, Any]]:
+        """(class, score, xyxy) of the detections of one image."""
+        part = self.detections[self.rows[image]]
+        return [
+            (self.classes[c], score, box)
+            for c, score, box in zip(part.label.tolist(), part.score.tolist(), part.xyxy, strict=True)
+        ]
+
+
+def _coco_rows(found: Found) -> list[dict[str, Any]]:
+    d = found.detections
+    xyxy = d.xyxy.astype(np.float64)
+    xywh = np.hstack([xyxy[:, :2], xyxy[:, 2:] - xyxy[:, :2]]).tolist()
+    return [
+        {
+            "image_id": found.numbers.images[image],
+            "category_id": found.numbers.classes[label],
+            "bbox": box,
+            "score": score,
+        }
+        for image, label, box, score in zip(
+            d.image.tolist(), d.label.tolist(), xywh, d.score.tolist(), strict=True
+        )
+    ]
+
+
+def _coco_results(found: Found) -> Contents:
+    return {"": json.dumps(_coco_rows(found)) + "\n"}
+
+
+def _coco_instances(found: Found) -> Contents:
+    images = [
+        {"id": number, "file_name": file, "width": size[0], "height": size[1]}
+        for number, file, size in zip(found.numbers.images, found.files, found.sizes, strict=True)
+    ]
+    rows = [
+        {"id": i, **row, "area": row["bbox"][2] * row["bbox"][3], "iscrowd": 0}
+        for i, row in enumerate(
+            _coco_rows(found), start=1
+        )  # pycocotools takes a match with number 0 for none
+    ]
+    pairs = zip(found.numbers.classes, found.classes, strict=True)
+    categories = [{"id": number, "name": name} for number, name in pairs]
+    content = {"images": images, "annotations": rows, "categories": categories}
+    return {"": json.dumps(content, ensure_ascii=False) + "\n"}
+
+
+def _csv(found: Found) -> Contents:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["file", "class", "score", "x1", "y1", "x2", "y2"])
+    d = found.detections
+    for image, label, score, box in zip(d.image, d.label, d.score.tolist(), d.xyxy, strict=True):
+        # str of a float32 is the shortest text that gives it back.
+        sides = [str(side).removesuffix(".0") for side in box]
+        names = safe_cell(found.files[image]), safe_cell(found.classes[label])
+        table.writerow([*names, repr(score), *sides])
+    return {"": text.getvalue()}
+
+
+def _voc(found: Found) -> Contents:
+    return {
+        f"{_inside(name)}.xml": voc.annotation(found.files[i], found.sizes[i], found.objects(i))
+        for i, name in enumerate(found.ids)
+    }
+
+
+def _comp4(found: Found, split: str = "test") -> Contents:
+    if "_" in split or not split:
+        raise InputError(
+            f"the split {split!r} cannot be part of a comp4 file name: it must have no underscore"
+        )
+    d = found.detections
+    contents: Contents = {}
+    for c, name in enumerate(found.classes):
+        if "/" in name or "\\" in name:
+            raise InputError(f"the class {name!r} cannot be part of a file name: choose another format")
+        part = d[d.label == c]
+        contents[f"comp4_det_{split}_{name}.txt"] = "".join(
+            voc.result_line(found.ids[i], score, box)
+            for i, score, box in zip(part.image, part.score, part.xyxy, strict=True)
+        )
+    return contents
+
+
+def _yolo(found: Found, confidence: bool = False, val: float = 0.0, photos: bool = False) -> Contents:
+    parts = yolo.divide(found.ids, _rarest(found), val)
+    contents: Contents = {"data.yaml": yolo.data_yaml(found.classes, divided=bool(val))}
+    label = {name: c for c, name in enumerate(found.classes)}
+    for i, (file, part) in enumerate(zip(found.files, parts, strict=True)):
+        lines = (
+            yolo.label_line(label[name], box, found.sizes[i], score if confidence else None)
+            for name, score, box in found.objects(i)
+        )
+        image = f"images/{part}{_inside(file)}"
+        name = yolo.label_name(image)
+        if name in contents:
+            raise InputError(f"two images share the label file {name}, as YOLO names it: rename one of them")
+        contents[name] = "".join(lines)
+        if photos:
+            contents[image] = found.paths[i]
+    return contents
+
+
+def _rarest(found: Found) -> list[int]:
+    """For each image the rarest class that was found in it; -1 where nothing was."""
+    count = np.bincount(found.detections.label, minlength=len(found.classes))
+    labels = (found.detections.label[rows] for rows in found.rows)
+    return [int(part[np.argmin(count[part])]) if len(part) else -1 for part in labels]
+
+
+def _cvat(found: Found) -> Contents:
+    images = ((file, found.sizes[i], found.objects(i)) for i, file in enumerate(found.files))
+    return {"": cvat.detected(found.classes, images)}
+
+
+def _huggingface(found: Found, photos: bool = False) -> Contents:
+    lines = (
+        json_lines.metadata_line(str(_inside(file)), found.sizes[i], found.objects(i))
+        for i, file in enumerate(found.files)
+    )
+    contents: Contents = {json_lines.METADATA: "".join(lines)}
+    return contents | dict(zip(found.files, found.paths, strict=True)) if photos else contents
+
+
+def _labelstudio(found: Found) -> Contents:
+    tasks = [
+        labelstudio.prediction(file, found.sizes[i], found.objects(i)) for i, file in enumerate(found.files)
+    ]
+    return {"": json.dumps(tasks, ensure_ascii=False) + "\n"}
+
+
+def _inside(name: str) -> PurePosixPath:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise InputError(f"the image {name!r} would be written outside of the folder: rename it")
+    return path
+
+
+FORMATS: dict[str, Callable[..., Contents]] = {
+    "coco": _coco_results,
+    "coco-instances": _coco_instances,
+    "voc": _voc,
+    "comp4": _comp4,
+    "yolo": _yolo,
+    "csv": _csv,
+    "labelstudio": _labelstudio,
+    "cvat": _cvat,
+    "huggingface": _huggingface,
+}
+FOLDERS = frozenset({"voc", "comp4", "yolo", "huggingface"})
