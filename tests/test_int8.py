@@ -47,9 +47,9 @@ def kernels(request):
     def run(Q, q, W, bias, scores, of_one, best, second, tag, mask):
         packed, windows, biases = Q.ctypes.data, W.ctypes.data, bias.ctypes.data
         stride = W.strides[0]
-        score(packed, windows, stride, biases, scores.ctypes.data, Q.shape[0])
+        score(packed, windows, biases, scores.ctypes.data, Q.shape[0])
         row(q.ctypes.data, windows, stride, biases, of_one.ctypes.data, len(q))
-        top(packed, windows, stride, biases, best.ctypes.data, second.ctypes.data, Q.shape[0], tag, mask)
+        top(packed, windows, biases, best.ctypes.data, second.ctypes.data, Q.shape[0], tag, mask)
 
     return how, run
 

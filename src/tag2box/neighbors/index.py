@@ -1,8 +1,8 @@
-"""What `neighbors.py` keeps of the features beside themselves: one byte a dimension, and how wrong that is.
+"""What `search.py` keeps of the features beside themselves: one byte a dimension, and how wrong that is.
 
 Rows are centered and rotated, x -> R(x - m), which no distance notices. The rotation (random signs and
 Hadamard transforms) spreads a row evenly over its dimensions, which is what eight bits want. Then x = x' + e
-with x' on a grid, and
+with x' rounded to whole steps, and
 
     q·w ≤ q'·w' + |q||e_w| + |e_q||w'|        (Cauchy-Schwarz, twice)
 
@@ -13,8 +13,7 @@ Bounds from the leading principal components alone were tried and left out: on t
 out hardly an image, because half of the components hold only three quarters of the variance.
 """
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,21 +27,20 @@ __all__ = ["Index", "build_index"]
 
 Floats = NDArray[np.floating[Any]]
 
-SAMPLE = 4096  # rows that the grid is learned from
-WITHIN = 0.9999  # of the sample's entries fit the grid; what lies beyond is cut off, and counted in |e|
+SAMPLE = 4096  # rows that the step is learned from
+WITHIN = 0.9999  # of the sample's entries fit a byte; what lies beyond is cut off, and counted in |e|
 CHUNK = 128  # rows that are rotated at a time, in float64: they stay in the cache
 LARGEST = 2.0**29  # of a bias: products of up to 16384 dimensions still fit beside it
 HUGE = 1e18  # an error that rules nothing out
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(NamedTuple):
     """The windows in bytes. Each image's rows are padded to a multiple of `ROWS` by repeating its last.
 
     W: (n_padded, groups) int32, each holding four dimensions, or two (`arithmetic.py`); start: (n_images +
     1,) the first padded row of each image; unit: what one step of a product is worth; typical: a usual |e|.
     bias: (n_padded,) makes a product of bytes an upper bound, but for |q| typical + |e_q||w'|.
-    norm, error: (n_padded,) |x| and |e|; grid: (n_images,) the largest |x'| of each image.
+    norm, error: (n_padded,) |x| and |e|; largest: (n_images,) the largest |x'| of each image.
     """
 
     W: NDArray[np.int32]
@@ -52,7 +50,7 @@ class Index:
     typical: float
     norm: NDArray[np.float32]
     error: NDArray[np.float32]
-    grid: NDArray[np.float32]
+    largest: NDArray[np.float32]
 
 
 def build_index(X: Floats, offsets: NDArray[np.int64]) -> Index:
@@ -65,17 +63,17 @@ def build_index(X: Floats, offsets: NDArray[np.int64]) -> Index:
     start = np.concatenate([[0], np.cumsum(padded)])
     within = np.arange(start[-1]) - np.repeat(start[:-1], padded)
     source = np.repeat(offsets[:-1], padded) + np.minimum(within, np.repeat(sizes - 1, padded))
-    mean, signs, step, typical = _grid(X)
+    mean, signs, step, typical = _learn_steps(X)
     width = -(-X.shape[1] // ARITHMETIC.dimensions) * ARITHMETIC.dimensions
     # 64 more than there are: rows are also read in whole vectors.
     kind = np.int8 if ARITHMETIC.dimensions == 4 else np.int16
     W = np.zeros(len(source) * width + 64, kind)[:-64].reshape(-1, width)
     total = np.empty(len(source), np.int32)
-    norm, error, grid = np.empty((3, len(source)), np.float32)
+    norm, error, rounded = np.empty((3, len(source)), np.float32)
     for i in range(0, len(source), CHUNK):
         part = slice(i, i + CHUNK)
         Y = rotate(X[source[part]].astype(np.float64) - mean, signs)
-        _quantize(Y, step, W[part], total[part], norm[part], error[part], grid[part])
+        _quantize(Y, step, W[part], total[part], norm[part], error[part], rounded[part])
     if not np.isfinite(norm).all():
         raise InputError(f"X must be finite, but row {source[np.argmin(np.isfinite(norm))]} is not")
     # Rows this far out (of the sample, by hundreds of times) are measured in floats against everything.
@@ -86,13 +84,13 @@ def build_index(X: Floats, offsets: NDArray[np.int64]) -> Index:
     raised = (excess - norm.astype(np.float64) ** 2 / 2) / step**2 + 1
     bias = np.rint(np.clip(raised, -LARGEST, LARGEST)).astype(np.int32) - ARITHMETIC.shift * total
     filled = np.flatnonzero(sizes)
-    worst = np.full(len(sizes), step, np.float32)
-    worst[filled] = np.maximum(np.maximum.reduceat(grid, start[:-1][filled]), step)
-    return Index(W.view(np.int32), start, bias, step**2, typical, norm, error, worst)
+    largest = np.full(len(sizes), step, np.float32)
+    largest[filled] = np.maximum(np.maximum.reduceat(rounded, start[:-1][filled]), step)
+    return Index(W.view(np.int32), start, bias, step**2, typical, norm, error, largest)
 
 
-def _grid(X: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
-    """The mean m, the signs of the rotation, the grid's step and a usual |e|, from a sample of the rows."""
+def _learn_steps(X: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64], float, float]:
+    """The mean m, the signs of the rotation, the step and a usual |e|, from a sample of the rows."""
     rows = X[np.linspace(0, len(X) - 1, min(len(X), SAMPLE)).astype(np.intp)].astype(np.float64)
     mean = rows.mean(axis=0)
     signs = np.random.default_rng(0).choice([-1.0, 1.0], (2, X.shape[1]))
@@ -136,7 +134,7 @@ def _quantize(
     total: NDArray[np.int32],
     norm: NDArray[np.float32],
     error: NDArray[np.float32],
-    grid: NDArray[np.float32],
+    rounded: NDArray[np.float32],
 ) -> None:
     """Bytes of rotated rows (the columns of Y), their sums, and |x|, |e|, |x'|."""
     n = Y.shape[1]
@@ -151,4 +149,4 @@ def _quantize(
             size[c] += y * y
             wrong[c] += (y - byte * step) ** 2
             kept[c] += (byte * step) ** 2
-    norm[:], error[:], grid[:] = np.sqrt(size), np.sqrt(wrong), np.sqrt(kept)
+    norm[:], error[:], rounded[:] = np.sqrt(size), np.sqrt(wrong), np.sqrt(kept)

@@ -83,17 +83,17 @@ class _Tile:
     """The code of a tile: for each part of the lanes, as wide as the registers allow, its ROWS scores."""
 
     def __init__(
-        self, how: Arithmetic, b: ir.IRBuilder, q: ir.Value, w: ir.Value, stride: ir.Value, bias: ir.Value
+        self, how: Arithmetic, b: ir.IRBuilder, q: ir.Value, w: ir.Value, bias: ir.Value, groups: ir.Value
     ) -> None:
-        self.how, self.b = how, b
+        self.how, self.b, self.groups = how, b, groups
         self.q, self.bias = _bytes_at(b, q), _bytes_at(b, bias)
-        self.rows = _rows(b, _bytes_at(b, w), stride)
+        self.rows = _rows(b, _bytes_at(b, w), b.mul(groups, I64(4)))
 
     def parts(self) -> range:
         """Where each part starts, in bytes of a row of lanes."""
         return range(0, 4 * LANES, 4 * self.how.words * self.how.vectors)
 
-    def scores(self, part: int, groups: ir.Value) -> list[ir.Value]:
+    def scores(self, part: int) -> list[ir.Value]:
         """bias + the products over all groups of dimensions: ROWS x vectors, row by row."""
         b, how, size = self.b, self.how, 4 * self.how.words
 
@@ -108,7 +108,7 @@ class _Tile:
             return grown
 
         biases = [_splat(b, _load(b, self.bias, 4 * r, I32), how.kind) for r in range(ROWS)]
-        return _repeat(b, groups, [bias for bias in biases for _ in range(how.vectors)], step)
+        return _repeat(b, self.groups, [bias for bias in biases for _ in range(how.vectors)], step)
 
 
 def _pair(b: ir.IRBuilder, name: str, x: ir.Value, y: ir.Value) -> ir.Value:
@@ -132,22 +132,19 @@ def make_top_tile(how: Arithmetic) -> Any:
     """An intrinsic: the largest of ROWS scores bias + product goes into `best` and `second` of its lane.
 
     These keep the two best tiles. A score's lowest bits (`mask`) give way to the tile's number (`tag`). Its
-    arguments are addresses and counts: (q, w, bytes from window to window, bias, best, second, groups, tag,
-    mask).
+    arguments are addresses and counts: (q, w, bias, best, second, groups, tag, mask).
     """
 
-    def tile(
-        _c: Any, _q: Any, _w: Any, _s: Any, _b: Any, _best: Any, _second: Any, _g: Any, _t: Any, _m: Any
-    ) -> Any:
-        signature = types.void(*[types.intp] * 7, types.int32, types.int32)
+    def tile(_c: Any, _q: Any, _w: Any, _b: Any, _best: Any, _second: Any, _g: Any, _t: Any, _m: Any) -> Any:
+        signature = types.void(*[types.intp] * 6, types.int32, types.int32)
 
         def codegen(context: Any, b: ir.IRBuilder, _signature: Any, arguments: Sequence[Any]) -> Any:
-            q, w, stride, bias, best, second, groups, tag, mask = arguments
+            q, w, bias, best, second, groups, tag, mask = arguments
             name, low = _splat(b, tag, how.kind), _splat(b, mask, how.kind)
             kept = [_bytes_at(b, best), _bytes_at(b, second)]
-            code = _Tile(how, b, q, w, stride, bias)
+            code = _Tile(how, b, q, w, bias, groups)
             for part in code.parts():
-                totals = code.scores(part, groups)
+                totals = code.scores(part)
                 for c in range(how.vectors):
                     at = I64(part + 4 * how.words * c)
                     _keep_top_two(b, [b.gep(k, [at]) for k in kept], totals[c :: how.vectors], name, low)
@@ -161,18 +158,18 @@ def make_top_tile(how: Arithmetic) -> Any:
 def make_score_tile(how: Arithmetic) -> Any:
     """An intrinsic: scores (ROWS, LANES), all of them.
 
-    Its arguments: (q, w, bytes from window to window, bias, scores, groups).
+    Its arguments: (q, w, bias, scores, groups).
     """
 
-    def tile(_c: Any, _q: Any, _w: Any, _stride: Any, _bias: Any, _scores: Any, _groups: Any) -> Any:
-        signature = types.void(*[types.intp] * 6)
+    def tile(_c: Any, _q: Any, _w: Any, _bias: Any, _scores: Any, _groups: Any) -> Any:
+        signature = types.void(*[types.intp] * 5)
 
         def codegen(context: Any, b: ir.IRBuilder, _signature: Any, arguments: Sequence[Any]) -> Any:
-            q, w, stride, bias, scores, groups = arguments
+            q, w, bias, scores, groups = arguments
             out = _bytes_at(b, scores)
-            code = _Tile(how, b, q, w, stride, bias)
+            code = _Tile(how, b, q, w, bias, groups)
             for part in code.parts():
-                for i, total in enumerate(code.scores(part, groups)):
+                for i, total in enumerate(code.scores(part)):
                     r, c = divmod(i, how.vectors)
                     at = 4 * LANES * r + part + 4 * how.words * c
                     b.store(total, _at(b, out, at, how.kind), align=4)

@@ -1,35 +1,61 @@
-"""The loops of `neighbors.py`: scan every image by bytes, refine the few that may be near with floats."""
+"""The loops of `search.py`: scan every image by bytes, measure the few that may be near in floats."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.neighbors.arithmetic import ARITHMETIC
 from tag2box.neighbors.distance import distance
+from tag2box.neighbors.index import Index
 from tag2box.neighbors.int8 import LANES, ROWS, row_scores, score_tile, top_tile
+from tag2box.neighbors.pairs import ROUNDING, ByImage, Pairs
 from tag2box.runtime.compiled import kernel
 
 __all__ = [
-    "about_kth",
+    "Indexed",
+    "Queries",
+    "Tiles",
     "as_bytes",
-    "by_image",
-    "candidates",
-    "limits",
-    "nearest",
     "pack",
-    "refine",
     "scan",
-    "settle",
+    "search_all_tiles",
+    "search_best_tile",
 ]
 
-Floats = NDArray[np.floating[Any]]
 LOWEST, HIGHEST = np.int32(-(2**31)), np.int32(2**31 - 1)
 # To be flipped in a query: 0x80808080 adds 128 to signed bytes, which makes them unsigned.
 SIGN = np.int32(-0x7F7F7F80 if ARITHMETIC.shift else 0)
-# Bounds are kept in float32, distances compared in it: both are off by less than this share.
-ROUNDING = 2e-6
-BINS = 512
+
+
+class Indexed(NamedTuple):
+    """The windows that are searched."""
+
+    X: NDArray[Any]
+    offsets: NDArray[np.int64]
+    codes: Index
+
+
+class Queries(NamedTuple):
+    """The queries of a block; `norm`, `error` and `packed` are padded to a multiple of LANES."""
+
+    row: NDArray[np.int64]  # of each in X
+    padded: NDArray[np.int64]  # of each in the index
+    norm: NDArray[np.float32]
+    error: NDArray[np.float32]
+    packed: NDArray[np.int32]  # (blocks, groups, LANES), as the tiles take them
+    words: NDArray[np.int32]  # (n, groups or more), one after the other; zeros behind the last group
+
+
+class Tiles(NamedTuple):
+    """The two best tiles of each image for each query, (images, padded queries).
+
+    A score is an upper bound but for |q| typical + |e_q||w'|; its lowest bits (`mask`) are the tile's number.
+    """
+
+    mask: int
+    best: NDArray[np.int32]
+    second: NDArray[np.int32]
 
 
 @kernel
@@ -49,29 +75,15 @@ def as_bytes(W: NDArray[np.int32], rows: NDArray[np.int64], out: NDArray[np.int3
 
 
 @kernel
-def scan(
-    W: NDArray[np.int32],
-    start: NDArray[np.int64],
-    bias: NDArray[np.int32],
-    grid: NDArray[np.float32],
-    unit: float,
-    typical: float,
-    Q: NDArray[np.int32],
-    norm: NDArray[np.float32],
-    error: NDArray[np.float32],
-    mask: int,
-    best: NDArray[np.int32],
-    second: NDArray[np.int32],
-    lower: NDArray[np.float32],
-) -> None:
-    """`best`, `second`: each image's two best tiles for each query, (images, queries); their scores are upper
-    bounds but for |q| typical + |e_q||w'|, their lowest bits (`mask`) the tile's number.
-
-    `lower`: what that makes the squared distance to the nearest window at least. Q: (blocks, groups, LANES)
-    packed queries; norm, error: theirs. Queries are padded to whole blocks.
-    """
-    blocks, groups = Q.shape[0], Q.shape[1]
-    queries, windows, biases = np.intp(Q.ctypes.data), np.intp(W.ctypes.data), np.intp(bias.ctypes.data)
+def scan(index: Index, queries: Queries, mask: int) -> tuple[Tiles, NDArray[np.float32]]:
+    """The two best tiles of each image, and the least squared distance that they allow, (images, queries)."""
+    W, start, bias, packed = index.W, index.start, index.bias, queries.packed
+    norm, error = queries.norm, queries.error
+    blocks, groups = packed.shape[0], packed.shape[1]
+    shape = len(start) - 1, blocks * LANES
+    best, second = np.empty(shape, np.int32), np.empty(shape, np.int32)
+    lower = np.empty(shape, np.float32)
+    q, windows, biases = np.intp(packed.ctypes.data), np.intp(W.ctypes.data), np.intp(bias.ctypes.data)
     stride = 4 * groups
     for i in range(len(start) - 1):
         best[i], second[i] = LOWEST, LOWEST
@@ -79,9 +91,8 @@ def scan(
             first, other = np.intp(best[i].ctypes.data), np.intp(second[i].ctypes.data)
             for w in range(start[i], start[i + 1], ROWS):
                 top_tile(
-                    queries + b * stride * LANES,
+                    q + b * stride * LANES,
                     windows + w * stride,
-                    stride,
                     biases + 4 * w,
                     first + 4 * b * LANES,
                     other + 4 * b * LANES,
@@ -90,160 +101,63 @@ def scan(
                     np.int32(mask),
                 )
         for j in range(blocks * LANES):
-            score = (best[i, j] | mask) * unit + norm[j] * typical + error[j] * grid[i]
+            score = (best[i, j] | mask) * index.unit + norm[j] * index.typical + error[j] * index.largest[i]
             size = norm[j] * norm[j]
             lower[i, j] = size - 2 * score - ROUNDING * (size + abs(score))
         if start[i] == start[i + 1]:
             lower[i] = np.inf
+    return Tiles(mask, best, second), lower
 
 
 @kernel
-def about_kth(lower: NDArray[np.float32], k: int) -> NDArray[np.float32]:
-    """For each row a value that at least k, and hardly more, of its entries do not exceed, by counting."""
-    out = np.empty(len(lower), np.float32)
-    bins = np.empty(lower.shape[1], np.int32)
-    for q in range(len(lower)):
-        low, high = np.float32(np.inf), np.float32(-np.inf)
-        for x in lower[q]:
-            low = min(low, x)
-            high = max(high, x if x < np.inf else high)
-        scale = np.float32((BINS - 1) / (high - low)) if high > low else np.float32(0)
-        count = np.zeros(BINS + 1, np.int32)  # the last for images without windows
-        for i in range(len(bins)):
-            bins[i] = np.int32((lower[q, i] - low) * scale) if lower[q, i] < np.inf else BINS
-            count[bins[i]] += 1
-        last, reached = 0, count[0]
-        while reached < k:
-            last += 1
-            reached += count[last]
-        if reached > 2 * k:
-            out[q] = np.partition(lower[q], k - 1)[k - 1]
-            continue
-        out[q] = low
-        for i in range(len(bins)):
-            out[q] = max(out[q], lower[q, i] if bins[i] <= last else low)
-    return out
+def search_best_tile(
+    indexed: Indexed, queries: Queries, tiles: Tiles, limit: NDArray[np.float32], pairs: ByImage
+) -> tuple[NDArray[np.int32], NDArray[np.float32], ByImage]:
+    """The nearest window of each pair in its best tile, and its distance; infinity if all lie beyond `limit`.
 
-
-@kernel
-def limits(distance: NDArray[np.float32], at: NDArray[np.int64], k: int) -> NDArray[np.float32]:
-    """The square of each query's k-th smallest distance, rounded up."""
-    out = np.empty(len(at) - 1, np.float32)
-    for q in range(len(out)):
-        kth = np.float64(np.partition(distance[at[q] : at[q + 1]], k - 1)[k - 1])
-        out[q] = kth * kth * (1 + ROUNDING)
-    return out
-
-
-@kernel
-def candidates(lower: NDArray[np.float32], above: Floats, limit: Floats) -> tuple[Any, Any]:
-    """Images with above < lower ≤ limit for each query (the rows of lower): (where they start, images)."""
-    at = np.zeros(len(lower) + 1, np.int64)
-    for q in range(len(lower)):
-        n = 0
-        for i in range(lower.shape[1]):
-            n += above[q] < lower[q, i] <= limit[q]
-        at[q + 1] = at[q] + n
-    image = np.empty(at[-1], np.int32)
-    for q in range(len(lower)):
-        n = at[q]
-        for i in range(lower.shape[1]):
-            if above[q] < lower[q, i] <= limit[q]:
-                image[n] = i
-                n += 1
-    return at, image
-
-
-@kernel
-def by_image(at: NDArray[np.int64], image: NDArray[np.int32], n_images: int) -> tuple[Any, Any, Any]:
-    """The pairs (query, image) sorted by image: (where each image's start, place of the pair, its query)."""
-    first = np.zeros(n_images + 1, np.int64)
-    for i in image:
-        first[i + 1] += 1
-    for i in range(n_images):
-        first[i + 1] += first[i]
-    place = np.empty(len(image), np.int64)
-    query = np.empty(len(image), np.int64)
-    fill = first.copy()
-    for q in range(len(at) - 1):
-        for p in range(at[q], at[q + 1]):
-            place[fill[image[p]]] = p
-            query[fill[image[p]]] = q
-            fill[image[p]] += 1
-    return first, place, query
-
-
-@kernel
-def settle(
-    X: NDArray[Any],
-    offsets: NDArray[np.int64],
-    W: NDArray[np.int32],
-    start: NDArray[np.int64],
-    bias: NDArray[np.int32],
-    grid: NDArray[np.float32],
-    unit: float,
-    typical: float,
-    norm: NDArray[np.float32],
-    error: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    limit: NDArray[np.float32],
-    mask: int,
-    best: NDArray[np.int32],
-    second: NDArray[np.int32],
-    queries: NDArray[np.int32],
-    first: NDArray[np.int64],
-    place: NDArray[np.int64],
-    query: NDArray[np.int64],
-    out_window: NDArray[np.int32],
-    out_distance: NDArray[np.float32],
-) -> tuple[Any, Any, Any]:
-    """The nearest window of each pair (query, image) in its best tile; infinity where all lie beyond `limit`.
-
-    Returns the pairs where another tile may hold a nearer one within the limit, by image as they came.
-    queries: their bytes, one after the other; the rest is as in `scan` and `refine`.
+    Then the pairs where another tile may hold a nearer one within the limit, in the same order.
     """
-    left = np.zeros(len(first), np.int64)
-    left_place, left_query = np.empty(len(place), np.int64), np.empty(len(place), np.int64)
+    X, offsets, index = indexed.X, indexed.offsets, indexed.codes
+    W, start, unit, mask = index.W, index.start, index.unit, tiles.mask
+    norm, error, words, n_pairs = queries.norm, queries.error, queries.words, len(pairs.place)
+    window, nearest = np.empty(n_pairs, np.int32), np.empty(n_pairs, np.float32)
+    left = np.zeros(len(pairs.first), np.int64)
+    left_place, left_query = np.empty(n_pairs, np.int64), np.empty(n_pairs, np.int64)
     scores = np.empty(ROWS, np.int32)
     stride = 4 * W.shape[1]
     n = 0
     for i in range(len(start) - 1):
-        for c in range(first[i], first[i + 1]):
-            p, q = place[c], query[c]
-            top = best[i, q]
+        for c in range(pairs.first[i], pairs.first[i + 1]):
+            p, q = pairs.place[c], pairs.query[c]
+            top = tiles.best[i, q]
             size = norm[q] * norm[q]
-            slack = norm[q] * typical + error[q] * grid[i] + unit
+            slack = norm[q] * index.typical + error[q] * index.largest[i] + unit
             slack += ROUNDING * (size + abs(top * unit))
-            out_distance[p] = np.inf
+            nearest[p] = np.inf
             if size - 2 * ((top | mask) * unit + slack) > limit[q]:
                 continue
             w = ROWS * (top & mask)
             row_scores(
-                np.intp(queries[q].ctypes.data),
+                np.intp(words[q].ctypes.data),
                 np.intp(W.ctypes.data) + (start[i] + w) * stride,
                 stride,
-                np.intp(bias.ctypes.data) + 4 * (start[i] + w),
+                np.intp(index.bias.ctypes.data) + 4 * (start[i] + w),
                 np.intp(scores.ctypes.data),
-                queries.shape[1],
+                words.shape[1],
             )
             # The likeliest window first: what is farther than that for certain is not measured.
             likeliest = scores.argmax()
-            out_window[p] = offsets[i] + w + likeliest
-            out_distance[p] = distance(X, rows[q], out_window[p])
+            window[p] = offsets[i] + w + likeliest
+            nearest[p] = distance(X, queries.row[q], window[p])
             for r in range(min(ROWS, offsets[i + 1] - offsets[i] - w)):
-                if r != likeliest and scores[r] * unit + slack >= _needed(size, out_distance[p], limit[q]):
-                    _keep_nearer(
-                        distance(X, rows[q], offsets[i] + w + r),
-                        offsets[i] + w + r,
-                        p,
-                        out_window,
-                        out_distance,
-                    )
-            if (second[i, q] | mask) * unit + slack >= _needed(size, out_distance[p], limit[q]):
+                if r != likeliest and scores[r] * unit + slack >= _needed(size, nearest[p], limit[q]):
+                    row = offsets[i] + w + r
+                    _keep_nearer(distance(X, queries.row[q], row), row, p, window, nearest)
+            if (tiles.second[i, q] | mask) * unit + slack >= _needed(size, nearest[p], limit[q]):
                 left_place[n], left_query[n] = p, q
                 n += 1
         left[i + 1] = n
-    return left, left_place[:n], left_query[:n]
+    return window, nearest, ByImage(left, left_place[:n], left_query[:n])
 
 
 @kernel
@@ -254,62 +168,45 @@ def _needed(size: Any, nearest: Any, limit: Any) -> Any:
 
 @kernel
 def _keep_nearer(
-    r: np.float32, row: int, p: int, out_window: NDArray[np.int32], out_distance: NDArray[np.float32]
+    r: np.float32, row: int, p: int, window: NDArray[np.int32], nearest: NDArray[np.float32]
 ) -> None:
-    if r < out_distance[p] or (r == out_distance[p] and row < out_window[p]):
-        out_distance[p] = r
-        out_window[p] = row
+    if r < nearest[p] or (r == nearest[p] and row < window[p]):
+        nearest[p] = r
+        window[p] = row
 
 
 @kernel
-def refine(
-    X: NDArray[Any],
-    offsets: NDArray[np.int64],
-    W: NDArray[np.int32],
-    start: NDArray[np.int64],
-    bias: NDArray[np.int32],
-    grid: NDArray[np.float32],
-    unit: float,
-    typical: float,
-    norm: NDArray[np.float32],
-    error: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    padded: NDArray[np.int64],
-    limit: NDArray[np.float32],
-    first: NDArray[np.int64],
-    place: NDArray[np.int64],
-    query: NDArray[np.int64],
-    out_window: NDArray[np.int32],
-    out_distance: NDArray[np.float32],
+def search_all_tiles(
+    indexed: Indexed, queries: Queries, limit: NDArray[np.float32], left: ByImage, pairs: Pairs
 ) -> None:
-    """Replace the window of each pair (query, image) by the nearest one, unless that lies beyond the limit.
+    """Replace the window of the pairs that are `left` by the nearest one, unless that lies beyond the limit.
 
-    All of an image's windows are scored by bytes; those that may be nearer than the one known, and within the
-    limit, are measured in floats. rows, padded: where each query is in X and in W; norm, error: theirs.
+    All windows of an image are scored by bytes; those that may be nearer than the one known, and within the
+    limit, are measured in floats.
     """
+    X, offsets, index = indexed.X, indexed.offsets, indexed.codes
+    W, start, unit, norm = index.W, index.start, index.unit, queries.norm
     scores = np.empty(((start[1:] - start[:-1]).max(), LANES), np.int32)
     least = np.empty(LANES, np.int32)
     Q = np.empty((W.shape[1], LANES), np.int32)
-    stride = 4 * W.shape[1]
     for i in range(len(start) - 1):
-        for c in range(first[i], first[i + 1], LANES):
-            n = min(LANES, first[i + 1] - c)
-            pack(W, padded[query[c : c + n]], Q)
+        for c in range(left.first[i], left.first[i + 1], LANES):
+            n = min(LANES, left.first[i + 1] - c)
+            pack(W, queries.padded[left.query[c : c + n]], Q)
             for w in range(start[i], start[i + 1], ROWS):
                 score_tile(
                     np.intp(Q.ctypes.data),
-                    np.intp(W.ctypes.data) + w * stride,
-                    stride,
-                    np.intp(bias.ctypes.data) + 4 * w,
+                    np.intp(W.ctypes.data) + w * 4 * W.shape[1],
+                    np.intp(index.bias.ctypes.data) + 4 * w,
                     np.intp(scores.ctypes.data) + 4 * LANES * (w - start[i]),
                     W.shape[1],
                 )
             least[:] = HIGHEST
             for lane in range(n):
-                p, q = place[c + lane], query[c + lane]
+                p, q = left.place[c + lane], left.query[c + lane]
                 size = norm[q] * norm[q]
-                needed = _needed(size, out_distance[p], limit[q])
-                slack = norm[q] * typical + error[q] * grid[i] + unit
+                needed = _needed(size, pairs.distance[p], limit[q])
+                slack = norm[q] * index.typical + queries.error[q] * index.largest[i] + unit
                 slack += ROUNDING * (size + abs(needed))
                 least[lane] = np.int32(max((needed - slack) / unit - 1, LOWEST + 1.0))
             for w in range(offsets[i + 1] - offsets[i]):
@@ -320,33 +217,7 @@ def refine(
                     continue
                 row = offsets[i] + w
                 for lane in range(n):
-                    p = place[c + lane]
-                    if scores[w, lane] >= least[lane] and row != out_window[p]:
-                        r = distance(X, rows[query[c + lane]], row)
-                        _keep_nearer(r, row, p, out_window, out_distance)
-
-
-@kernel
-def nearest(
-    k: int,
-    at: NDArray[np.int64],
-    pairs: tuple[Any, Any, Any],
-    at_more: NDArray[np.int64],
-    pairs_more: tuple[Any, Any, Any],
-    out_image: NDArray[np.int32],
-    out_window: NDArray[np.int32],
-    out_distance: NDArray[np.float32],
-) -> None:
-    """The k nearest of each query's pairs (image, window, distance), from two lots, by distance and image."""
-    for q in range(len(at) - 1):
-        a, z = at[q], at[q + 1]
-        b, y = at_more[q], at_more[q + 1]
-        image = np.concatenate((pairs[0][a:z], pairs_more[0][b:y]))
-        window = np.concatenate((pairs[1][a:z], pairs_more[1][b:y]))
-        distance = np.concatenate((pairs[2][a:z], pairs_more[2][b:y]))
-        # A distance is not negative: its bits are in its own order, and the image breaks ties.
-        keys = (distance.view(np.int32).astype(np.int64) << 32) | image
-        order = np.argsort(keys)[:k]
-        out_image[q] = image[order]
-        out_window[q] = window[order]
-        out_distance[q] = distance[order]
+                    p = left.place[c + lane]
+                    if scores[w, lane] >= least[lane] and row != pairs.window[p]:
+                        r = distance(X, queries.row[left.query[c + lane]], row)
+                        _keep_nearer(r, row, p, pairs.window, pairs.distance)

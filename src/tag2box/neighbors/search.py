@@ -6,34 +6,33 @@ those the k nearest. Exact, at the speed of 8-bit arithmetic.
 3. Every other image whose bound lies within the limit is measured too. No other can be among the k.
 
 To measure a pair: score all windows of the image by bytes, then measure in floats those that the error of
-the bytes leaves in question. `neighbors_index.py` has the bounds, `int8.py` the arithmetic.
+the bytes leaves in question. `index.py` has the bounds, `int8.py` the arithmetic.
 """
 
 from collections import deque
 from collections.abc import Container, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tag2box.errors import InputError
 from tag2box.neighbors.distance import as_rows
-from tag2box.neighbors.index import Index, build_index
+from tag2box.neighbors.index import build_index
 from tag2box.neighbors.int8 import LANES, ROWS
 from tag2box.neighbors.kernels import (
-    about_kth,
+    Indexed,
+    Queries,
+    Tiles,
     as_bytes,
-    by_image,
-    candidates,
-    limits,
-    nearest,
     pack,
-    refine,
     scan,
-    settle,
+    search_all_tiles,
+    search_best_tile,
 )
+from tag2box.neighbors.pairs import ByImage, Pairs, about_kth, by_image, candidates, limits, nearest
 from tag2box.runtime.executor import n_workers
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
@@ -41,8 +40,6 @@ from tag2box.runtime.progress import Progress, silent
 __all__ = ["Neighbors", "block_size", "group_neighbors", "neighbor_blocks"]
 
 Floats = NDArray[np.floating[Any]]
-
-Tiles = tuple[int, NDArray[np.int32], NDArray[np.int32]]  # mask, best, second: see `scan`
 
 TABLE = 1 << 28
 BLOCK = 4096  # queries: enough for whole tiles when an image is near to only a few in a hundred of them
@@ -178,7 +175,7 @@ def neighbor_blocks(
     if block < 1:
         raise InputError(f"block must be at least 1, but it is {block}")
     own = (np.searchsorted(bounds, rows, side="right") - 1).astype(np.int32)
-    search = _Search(X, bounds, build_index(X, bounds), k)
+    search = _Search(Indexed(as_rows(X), bounds, build_index(X, bounds)), k)
     blocks = [slice(i, i + block) for b, i in enumerate(range(0, len(rows), block)) if b not in skip]
     progress("neighbors", 0, len(blocks))
     with ThreadPoolExecutor(n_workers(workers)) as threads:
@@ -199,83 +196,53 @@ def block_size(offsets: ArrayLike) -> int:
     return int(np.clip(TABLE // (16 * max(len(np.asarray(offsets)), 1)), LANES, BLOCK))
 
 
-class _Pairs(NamedTuple):
-    """Images for each query, from `at[q]` to `at[q + 1]`, the window found in each, and what is unsettled."""
-
-    at: NDArray[np.int64]
-    image: NDArray[np.int32]
-    window: NDArray[np.int32]
-    distance: NDArray[np.float32]
-    left: tuple[Any, Any, Any]
-
-
 @dataclass(frozen=True)
 class _Search:
-    X: Floats
-    offsets: NDArray[np.int64]
-    index: Index
+    indexed: Indexed
     k: int
 
     def __call__(self, rows: NDArray[np.int64], own: NDArray[np.int32]) -> Neighbors:
-        n, k = len(rows), self.k
-        padded = self.index.start[own] + rows - self.offsets[own]
-        tiles, lower = self._scan(padded)
+        queries = self._queries(rows, own)
+        tiles, lower = self._scan(queries)
         # The k images of lowest bound; the windows found in them limit how far the k nearest can be.
-        near = about_kth(lower, k)
-        anything = np.full(n, np.inf, np.float32)
-        some = self._settle(rows, padded, tiles, anything, *candidates(lower, -anything, near))
-        limit = limits(some.distance, some.at, k)
+        near = about_kth(lower, self.k)
+        anything = np.full(len(rows), np.inf, np.float32)
+        some, left = self._measure(queries, tiles, anything, candidates(lower, -anything, near))
+        limit = limits(some, self.k)
         # Every other image within the limit; then what the best tile alone could not tell, of both.
-        more = self._settle(rows, padded, tiles, limit, *candidates(lower, near, limit))
-        for pairs in (some, more):
-            self._refine(rows, padded, limit, pairs)
-        out = np.empty((n, k), np.int32), np.empty((n, k), np.int32), np.empty((n, k), np.float32)
-        nearest(k, some.at, some[1:4], more.at, more[1:4], *out)
-        return Neighbors(*out, rows, own)
+        more, more_left = self._measure(queries, tiles, limit, candidates(lower, near, limit))
+        search_all_tiles(self.indexed, queries, limit, left, some)
+        search_all_tiles(self.indexed, queries, limit, more_left, more)
+        return Neighbors(*nearest(self.k, some, more), rows, own)
 
-    def _scan(self, padded: NDArray[np.int64]) -> tuple[Tiles, NDArray[np.float32]]:
-        """Each image's two best tiles for each query, and lower bounds on its distance: (n, n_images)."""
-        index, blocks = self.index, -(-len(padded) // LANES)
-        Q = np.empty((blocks, index.W.shape[1], LANES), np.int32)
+    def _queries(self, rows: NDArray[np.int64], own: NDArray[np.int32]) -> Queries:
+        index = self.indexed.codes
+        padded = index.start[own] + rows - self.indexed.offsets[own]
+        blocks, groups = -(-len(rows) // LANES), index.W.shape[1]
+        packed = np.empty((blocks, groups, LANES), np.int32)
         for b in range(blocks):
-            pack(index.W, padded[b * LANES : (b + 1) * LANES], Q[b])
-        norms = np.zeros((2, blocks * LANES), np.float32)
-        norms[:, : len(padded)] = index.norm[padded], index.error[padded]
-        best, second = np.empty((2, len(index.grid), blocks * LANES), np.int32)
-        lower = np.empty(best.shape, np.float32)
-        most = int(np.diff(index.start).max()) // ROWS
+            pack(index.W, padded[b * LANES : (b + 1) * LANES], packed[b])
+        words = np.zeros((len(rows), -(-groups // 16) * 16), np.int32)
+        as_bytes(index.W, padded, words)
+        norm, error = np.zeros((2, blocks * LANES), np.float32)
+        norm[: len(rows)], error[: len(rows)] = index.norm[padded], index.error[padded]
+        return Queries(rows, padded, norm, error, packed, words)
+
+    def _scan(self, queries: Queries) -> tuple[Tiles, NDArray[np.float32]]:
+        """Each image's two best tiles for each query, and lower bounds on its distance: (n, n_images)."""
+        most = int(np.diff(self.indexed.codes.start).max()) // ROWS
         mask = (1 << (most - 1).bit_length()) - 1
-        scan(*self._windows(), Q, norms[0], norms[1], mask, best, second, lower)
-        return (mask, best, second), np.ascontiguousarray(lower[:, : len(padded)].T)
+        tiles, lower = scan(self.indexed.codes, queries, mask)
+        return tiles, np.ascontiguousarray(lower[:, : len(queries.row)].T)
 
-    def _windows(self) -> tuple[Any, Any, Any, Any, Any, Any]:
-        index = self.index
-        return index.W, index.start, index.bias, index.grid, index.unit, index.typical
-
-    def _space(self, padded: NDArray[np.int64]) -> tuple[Any, Any, Any, Any, Any, Any, Any, Any, Any, Any]:
-        index = self.index
-        return as_rows(self.X), self.offsets, *self._windows(), index.norm[padded], index.error[padded]
-
-    def _settle(
-        self,
-        rows: NDArray[np.int64],
-        padded: NDArray[np.int64],
-        tiles: Tiles,
-        limit: NDArray[np.float32],
-        at: NDArray[np.int64],
-        image: NDArray[np.int32],
-    ) -> _Pairs:
-        window, distance = np.empty(len(image), np.int32), np.empty(len(image), np.float32)
-        queries = np.zeros((len(padded), -(-self.index.W.shape[1] // 16) * 16), np.int32)
-        as_bytes(self.index.W, padded, queries)
-        order = by_image(at, image, len(self.index.grid))
-        left = settle(*self._space(padded), rows, limit, *tiles, queries, *order, window, distance)
-        return _Pairs(at, image, window, distance, left)
-
-    def _refine(
-        self, rows: NDArray[np.int64], padded: NDArray[np.int64], limit: NDArray[np.float32], pairs: _Pairs
-    ) -> None:
-        refine(*self._space(padded), rows, padded, limit, *pairs.left, pairs.window, pairs.distance)
+    def _measure(
+        self, queries: Queries, tiles: Tiles, limit: NDArray[np.float32], listed: tuple[Any, Any]
+    ) -> tuple[Pairs, ByImage]:
+        """The nearest window in the best tile of each image listed, and the pairs that need all tiles."""
+        at, image = listed
+        order = by_image(at, image, len(self.indexed.offsets) - 1)
+        window, distance, left = search_best_tile(self.indexed, queries, tiles, limit, order)
+        return Pairs(at, image, window, distance), left
 
 
 def _checked(
