@@ -8,7 +8,7 @@ from PIL import Image
 
 from tag2box.errors import InputError
 from tag2box.features.backbone import load_network
-from tag2box.features.networks import efficientnet, inference
+from tag2box.features.networks import efficientnet, openvino_engine
 from tag2box.features.networks.inference import How, Part
 from tag2box.features.networks.onnx_writer import Graph
 
@@ -198,12 +198,12 @@ def test_own_network_names_what_is_missing(tmp_path):
 
 
 def test_a_gpu_is_taken_where_there_is_one():
-    assert inference._settings(How(), ["CPU"])[0] == "CPU"
-    device, settings = inference._settings(How(), ["CPU", "GPU.0"])
+    assert openvino_engine._settings(How(), ["CPU"])[0] == "CPU"
+    device, settings = openvino_engine._settings(How(), ["CPU", "GPU.0"])
     assert device == "GPU.0"
     assert "INFERENCE_NUM_THREADS" not in settings
     with pytest.raises(InputError, match="no device 'GPU' here: OpenVINO finds CPU"):
-        inference._settings(How(device="GPU"), ["CPU"])
+        openvino_engine._settings(How(device="GPU"), ["CPU"])
 
 
 def test_no_such_network(tmp_path):

@@ -192,12 +192,12 @@ def with_precision(config: Config, folder: str | Path) -> tuple[Config, str]:
 
 
 def _began_with(folder: Path, asked: FeaturesConfig) -> str | None:
-    """The precision of the run in `folder`, where there is one with the same network and device."""
+    """The precision of the run in `folder`, where there is one with the same network, runtime and device."""
     try:
         before = read_settings(Config(), folder / "config.toml").features
     except InputError:  # there is none, or none that can be read
         return None
-    same = (before.network, before.device) == (asked.network, asked.device)
+    same = all(getattr(before, name) == getattr(asked, name) for name in ("network", "runtime", "device"))
     return before.precision if same and before.precision != "auto" else None
 
 

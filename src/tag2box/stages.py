@@ -221,7 +221,8 @@ def stage_keys(
     described = replace(config.features, network="", dtype="float32", cut=config.features.cut or network.cut)
     stage("projection", described, "windows", "network")
     maps = config.maps
-    stage("maps", [maps.side, config.features.precision, config.features.device], "photos", "network")
+    engine = [config.features.precision, config.features.runtime, config.features.device]
+    stage("maps", [maps.side, *engine], "photos", "network")
     stage("context", [maps.context, maps.context_ring, maps.context_length], "maps")
     stage("features", config.features.dtype, "projection", *(["context"] if maps.context else []))
     stage("objectness", [maps.components, maps.ring, config.cover.unknown], "maps", "windows", "tags")

@@ -1,14 +1,18 @@
 """The network: an ONNX file, and how its input is prepared.
 
 Names: `efficientnet-lite0` (the default, weights from a pip package), `-lite1`, `-lite2`, or the path of any
-ONNX file with a TOML of the same name beside it:
+ONNX file with a TOML of the same name beside it, which `tag2box network check` writes:
 
     input = "image"                  # may be left out where there is one
-    output = "map"                   # (n, c, h, w), or (n, c) where the network pools by itself; any tensor
+    output = "map"                   # any tensor: a map (n, c, h, w), tokens (n, tokens, c) or (n, c)
     mean = [123.7, 116.3, 103.5]     # of the red, green and blue of 0..255
     std = [58.4, 57.1, 57.4]
     channels = "rgb"                 # or "bgr"
     cut = "layer2"                   # the map at which `shared` cuts: nothing may lead around it
+    patch = 14                       # photos are resized to multiples of it; 32 where nothing is said
+    class_tokens = 1                 # tokens in front of those of the patches
+    register_tokens = 4
+    size = [224, 224]                # height and width, where it takes no other
 
 `networks.inference` runs it, whole or cut in two.
 """
@@ -17,6 +21,7 @@ import tempfile
 import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from tag2box.errors import InputError
 from tag2box.features.networks import efficientnet
@@ -32,7 +37,9 @@ GRAPH_VERSION = 1
 class Network:
     """An ONNX file with what is needed to feed it.
 
-    output: the tensor to pool, (n, c, h, w), or (n, c). cut: the map at which `shared` cuts.
+    output: the tensor to pool, (n, c, h, w), (n, tokens, c) or (n, c). cut: the map at which `shared` cuts.
+    patch: the side of a token's patch in pixels; `class_tokens` and `register_tokens` come before theirs.
+    size: the only (height, width) that it takes; None where it takes any.
     """
 
     path: Path
@@ -42,6 +49,15 @@ class Network:
     std: tuple[float, float, float] = (1.0, 1.0, 1.0)
     channels: str = "rgb"
     cut: str | None = None
+    patch: int | None = None
+    class_tokens: int = 0
+    register_tokens: int = 0
+    size: tuple[int, int] | None = None
+
+    @property
+    def block(self) -> int:
+        """Photos are resized to multiples of so many pixels: 32 is one of every stride that is usual."""
+        return self.patch or 32
 
 
 def load_network(name: str | Path) -> Network:
@@ -90,7 +106,10 @@ def _cached(name: str) -> Path:
 def _described(path: Path, toml: Path) -> Network:
     """The user's own network, by the TOML beside it."""
     if not toml.is_file():
-        raise InputError(f"{path.name} needs {toml.name} beside it, with at least mean and std of its input")
+        raise InputError(
+            f"{path.name} needs {toml.name} beside it, with at least mean and std of its input: "
+            f"`tag2box network check {path}` writes it"
+        )
     try:
         given = tomllib.loads(toml.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -99,6 +118,21 @@ def _described(path: Path, toml: Path) -> Network:
     unknown = sorted(set(given) - known)
     if unknown:
         raise InputError(f"{toml} has the unknown key {unknown[0]!r}: known are {', '.join(sorted(known))}")
+    _check_names(given, toml)
+    _read_colors(given, toml)
+    _read_sizes(given, toml)
+    return Network(path, **given)
+
+
+def _check_names(given: dict[str, Any], toml: Path) -> None:
+    for key in ("input", "output", "cut"):
+        if not isinstance(given.get(key, ""), str):
+            raise InputError(f"{toml}: {key} must be the name of a tensor, but it is {given[key]!r}")
+    if given.get("channels", "rgb") not in ("rgb", "bgr"):
+        raise InputError(f'{toml}: channels must be "rgb" or "bgr", but it is {given["channels"]!r}')
+
+
+def _read_colors(given: dict[str, Any], toml: Path) -> None:
     for key in ("mean", "std"):
         value = given.get(key)
         if not (isinstance(value, list) and len(value) == 3 and all(map(_is_number, value))):
@@ -106,9 +140,23 @@ def _described(path: Path, toml: Path) -> Network:
         given[key] = tuple(float(x) for x in value)
     if min(given["std"]) <= 0:
         raise InputError(f"{toml} has a std that is not positive")
-    if given.get("channels", "rgb") not in ("rgb", "bgr"):
-        raise InputError(f'{toml}: channels must be "rgb" or "bgr", but it is {given["channels"]!r}')
-    return Network(path, **given)
+
+
+def _read_sizes(given: dict[str, Any], toml: Path) -> None:
+    for key, least in (("patch", 1), ("class_tokens", 0), ("register_tokens", 0)):
+        if not _is_whole(given.get(key, least), least, 512):
+            raise InputError(f"{toml}: {key} must be a number from {least} to 512, but it is {given[key]!r}")
+    size = given.get("size")
+    if size is None:
+        return
+    sides = [size, size] if isinstance(size, int) else size
+    if not (isinstance(sides, list) and len(sides) == 2 and all(_is_whole(x, 16, 4096) for x in sides)):
+        raise InputError(f"{toml}: size must be height and width, from 16 to 4096, but it is {size!r}")
+    given["size"] = tuple(sides)
+
+
+def _is_whole(x: object, least: int, most: int) -> bool:
+    return type(x) is int and least <= x <= most
 
 
 def _is_number(x: object) -> bool:

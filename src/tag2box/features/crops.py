@@ -1,13 +1,16 @@
-"""Cut windows out of maps and images: bilinear samples on a regular grid of each box, edges repeated."""
+"""Windows of a map: bilinear samples on a regular grid of each box, or averages of the cells inside."""
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.runtime.blas import one_thread
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["crop_map"]
+__all__ = ["cell_weights", "crop_map", "pool_map"]
 
 Map = NDArray[np.float32]
+# Windows per product of `pool_map`: each has one shape, so that a row does not depend on the others.
+BLOCK = 64
 
 
 @kernel
@@ -41,3 +44,38 @@ def crop_map(source: Map, boxes: NDArray[np.float32], size: int, samples: int, o
                 r, s = source[bottom, left], source[bottom, right]
                 for k in range(c):
                     bin_[k] += a * p[k] + b * q[k] + d * r[k] + e * s[k]
+
+
+def cell_weights(edges: NDArray[np.float64], n: int) -> NDArray[np.float64]:
+    """How much of each of n cells lies between two `edges` (m, 2): (m, n), all in shares of the photo."""
+    upto = np.clip(np.clip(edges, 0, 1)[..., None] * n - np.arange(n), 0, 1) / n  # (m, 2, n)
+    return np.asarray(upto[:, 1] - upto[:, 0])
+
+
+def pool_map(source: Map, boxes: NDArray[np.float64], grid: int) -> Map:
+    """Averages of `source` (h, w, c) in grid x grid parts of each box, (n, grid, grid, c).
+
+    Boxes are in shares of the photo. A cell counts by how much of it is inside; outside of the photo is none.
+    """
+    h, w, c = source.shape
+    cells = source.reshape(h * w, c)
+    out = np.empty((len(boxes), grid, grid, c), np.float32)
+    weights = np.zeros((BLOCK, grid, grid, h * w), np.float32)
+    with one_thread():
+        for i in range(0, len(boxes), BLOCK):
+            some = boxes[i : i + BLOCK]
+            weights[: len(some)] = _grid_weights(some, grid, h, w)
+            means = weights.reshape(-1, h * w) @ cells
+            out[i : i + BLOCK] = means.reshape(BLOCK, grid, grid, c)[: len(some)]
+    return out
+
+
+def _grid_weights(boxes: NDArray[np.float64], grid: int, h: int, w: int) -> Map:
+    """The share of each cell in each part of each box, (n, grid, grid, h w); they add up to 1, or to 0."""
+    cuts = np.linspace(boxes[:, :2], boxes[:, 2:], grid + 1, axis=1)  # (n, grid + 1, 2)
+    parts = np.stack([cuts[:, :-1], cuts[:, 1:]], axis=2)  # (n, grid, 2 edges, 2)
+    columns = cell_weights(parts[..., 0].reshape(-1, 2), w).reshape(-1, 1, grid, 1, w)
+    rows = cell_weights(parts[..., 1].reshape(-1, 2), h).reshape(-1, grid, 1, h, 1)
+    weights = (rows * columns).reshape(-1, grid, grid, h * w)
+    total = weights.sum(axis=-1, keepdims=True)
+    return np.asarray(weights / np.where(total > 0, total, 1), np.float32)

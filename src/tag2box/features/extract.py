@@ -23,9 +23,10 @@ from tag2box.boxes import as_boxes
 from tag2box.data.decoding import Source, read_small
 from tag2box.errors import InputError
 from tag2box.features.backbone import Network, load_network
-from tag2box.features.modes import BATCH, Shared, Warp
+from tag2box.features.modes import BATCH, Pool, Shared, Warp
 from tag2box.features.networks.content import network_hash
-from tag2box.features.networks.inference import PRECISIONS, How, Part
+from tag2box.features.networks.engine import PRECISIONS, RUNTIMES, How
+from tag2box.features.networks.inference import Part
 from tag2box.features.networks.precision import Speeds, fastest
 from tag2box.features.projection import NORMS, Projection, fit_projection
 from tag2box.images import ImageSet
@@ -42,15 +43,16 @@ __all__ = [
     "check_finite",
     "find_features",
     "find_projection",
+    "how_of",
     "measure_precision",
+    "mode_of",
     "resolved",
     "window_features",
 ]
 
 Floats = NDArray[np.float32]
 
-# Larger photos are shrunk to this long side before windows are warped out of them: a bound for memory.
-WARP_SIDE = 2048
+MODES = ("auto", "shared", "warp", "pool")
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,16 @@ class FeaturesConfig:
     ----------
     network : str, default="efficientnet-lite0"
         A built-in network, or the path of an ONNX file with its TOML beside it.
-    mode : {"shared", "warp"}, default="shared"
-        Cut windows out of an early map of the photo, or out of the photo itself, which is slower.
+    mode : {"auto", "shared", "warp", "pool"}, default="auto"
+        Cut windows out of an early map of the photo ("shared"), or out of the photo itself ("warp"), which is
+        slower, or average the last map inside of them ("pool"). "auto" is "shared" where the network says
+        where to cut it, else "pool".
     cut : str, default=None
         The map at which "shared" cuts. None is the network's own choice.
     crop : int, default=8
         The number of samples of that map per window and direction.
     levels : tuple of int, default=(724, 512, 362, 256, 181)
-        The long sides, in pixels, at which "shared" looks at the photo.
+        The long sides, in pixels, at which "shared" looks at the photo; "pool" takes the largest.
     size : int, default=128
         The width and height, in pixels, to which "warp" resizes a window.
     padding : float, default=0.0
@@ -77,8 +81,11 @@ class FeaturesConfig:
         The features are averages over grid x grid parts of a window; 1 forgets its layout.
     precision : {"auto", "f32", "bf16", "f16"}, default="auto"
         The precision of the network; "auto" measures which is the fastest on this machine.
+    runtime : {"openvino", "onnxruntime"}, default="openvino"
+        What runs the network; the second needs `pip install "tag2box[onnxruntime]"`.
     device : str, default="auto"
-        An OpenVINO device; "auto" is a GPU if there is one, else the CPU.
+        An OpenVINO device, or of onnxruntime CUDA, CoreML, DirectML or CPU; "auto" is a GPU if the runtime
+        offers one, else the CPU.
     dimensions : int, default=512
         The greatest number of dimensions of the PCA. None keeps the raw vectors.
     whitening : float, default=0.25
@@ -105,14 +112,15 @@ class FeaturesConfig:
 
     # A built-in network, or the path of an ONNX file with its TOML beside it.
     network: str = "efficientnet-lite0"
-    # "shared" cuts windows out of an early map, "warp" out of the photo: about as good, and slower.
-    mode: str = "shared"
+    # "shared" cuts windows out of an early map, "warp" out of the photo: about as good, and slower. "pool"
+    # averages the last map, for networks that cannot be cut. "auto" is "shared" where a cut is known.
+    mode: str = "auto"
     # shared: the map to cut at; None is the network's own, for EfficientNet the first stage of stride 16.
     cut: str | None = None
     # shared: samples of the early map per window and direction.
     crop: int = 8
     # shared: long sides of the photo, in pixels: the smaller a window, the larger the photo it is taken from.
-    # The smallest serves windows as large as the photo.
+    # The smallest serves windows as large as the photo. pool takes the largest alone.
     levels: tuple[int, ...] = (724, 512, 362, 256, 181)
     # warp: pixels per window and direction.
     size: int = 128
@@ -122,7 +130,9 @@ class FeaturesConfig:
     grid: int = 2
     # "auto" is the fastest on this machine, by measurement.
     precision: str = "auto"
-    # "auto" is a GPU where OpenVINO offers one, else the CPU.
+    # OpenVINO is faster on the CPU; onnxruntime knows the GPUs of NVIDIA, Apple and Windows.
+    runtime: str = "openvino"
+    # "auto" is a GPU where the runtime offers one, else the CPU.
     device: str = "auto"
     # PCA: None keeps the raw vectors. Whitening 0 is plain PCA, 0.5 whitens fully. Neighbors want no more
     # than the first 128, but with those alone an SVM on true boxes had 7 points of AP less (an earlier cut).
@@ -138,8 +148,11 @@ class FeaturesConfig:
     dtype: str = "float16"
 
     def __post_init__(self) -> None:
-        check_choice("mode", self.mode, ("shared", "warp"))
+        check_choice("mode", self.mode, MODES)
+        check_choice("runtime", self.runtime, RUNTIMES)
         check_choice("precision", self.precision, ("auto", *PRECISIONS))
+        if self.runtime == "onnxruntime" and self.precision not in ("auto", "f32"):
+            raise InputError(f'onnxruntime computes in "f32", not in {self.precision!r}: leave precision out')
         check_choice("norm", self.norm, NORMS)
         check_choice("dtype", self.dtype, ("float16", "float32"))
         check_at_least(1, crop=self.crop, size=self.size, grid=self.grid)
@@ -180,28 +193,54 @@ class Features(ByImage):
 
 
 def resolved(config: FeaturesConfig) -> FeaturesConfig:
-    """`config` with the precision that "auto" means on this machine.
+    """`config` with the mode that "auto" means for its network, and the precision on this machine.
 
     Whoever hands a config to workers resolves it first: all of them must compute the same.
     """
-    return replace(config, precision=measure_precision(config).precision)
+    mode = mode_of(config, _network(config))
+    return replace(config, mode=mode, precision=measure_precision(config).precision)
+
+
+def mode_of(config: FeaturesConfig, network: Network) -> str:
+    """How windows go through `network`, where that is left to it."""
+    if config.mode != "auto":
+        return config.mode
+    return "pool" if network.cut is None or network.size is not None else "shared"
+
+
+def how_of(config: FeaturesConfig, streams: int) -> How:
+    """How the network is to be run."""
+    return How(config.precision, streams, config.device, config.runtime)
 
 
 @lru_cache(maxsize=16)
 def measure_precision(config: FeaturesConfig) -> Speeds:
     """The precision of `config`, and where it is "auto" the figures that it was chosen by."""
-    if config.precision != "auto":
-        return Speeds(config.precision, {})
+    if config.precision != "auto" or config.runtime == "onnxruntime":
+        return Speeds("f32" if config.precision == "auto" else config.precision, {})
     network = _network(config)
-    whole = config.mode == "warp" or network.cut is None
-    start, size = (None, config.size) if whole else (network.cut, config.crop)
+    mode = mode_of(config, network)
+    start, (batch, h, w) = _measured_part(config, network, mode)
+    grid = None if mode == "pool" else config.grid
 
     def compiled(precision: str) -> Part:
-        how = How(precision, device=config.device)
-        return Part(network, (BATCH, size, size), how, start=start, grid=config.grid)
+        how = how_of(replace(config, precision=precision), 1)
+        return Part(network, (batch, h, w), how, start=start, grid=grid)
 
-    content = [content_hash(network.path), network.output, start, size, config.grid]
+    content = [content_hash(network.path), network.output, start, batch, h, config.grid]
     return fastest(compiled, config.device, content)
+
+
+def _measured_part(
+    config: FeaturesConfig, network: Network, mode: str
+) -> tuple[str | None, tuple[int, int, int]]:
+    """Where the part that takes most of the time starts, and what goes into it."""
+    if mode == "shared" and network.cut is not None:
+        return network.cut, (BATCH, config.crop, config.crop)
+    if mode == "pool":
+        side = max(max(config.levels) // 2 // network.block, 1) * network.block
+        return None, (1, *(network.size or (side, side)))
+    return None, (BATCH, *(network.size or (config.size, config.size)))
 
 
 def find_projection(
@@ -406,8 +445,7 @@ def _raw(
     extract = _extractor(resolved(config), streams, network_hash(config.network))
     if len(boxes) == 0:
         return np.empty((0, extract.width), np.float32)
-    side = max(config.levels) if config.mode == "shared" else WARP_SIDE
-    photo, full_size = read_small(source, side)
+    photo, full_size = read_small(source, extract.reading_side)
     boxes = boxes * np.tile(np.array(photo.shape[1::-1]) / np.array(full_size), 2).astype(np.float32)
     if flip:
         right = np.float32(photo.shape[1])
@@ -434,10 +472,11 @@ def _network(config: FeaturesConfig) -> Network:
 
 
 @lru_cache(maxsize=2)
-def _extractor(config: FeaturesConfig, streams: int, _content: str) -> Shared | Warp:
+def _extractor(config: FeaturesConfig, streams: int, _content: str) -> Shared | Warp | Pool:
     """The compiled network; made once per process and content, since that takes some tenths of a second."""
-    network = _network(config)
-    how = How(config.precision, streams, config.device)
+    network, how = _network(config), how_of(config, streams)
+    if config.mode == "pool":
+        return Pool(network, how, side=max(config.levels), padding=config.padding, grid=config.grid)
     if config.mode == "warp":
         return Warp(network, how, size=config.size, padding=config.padding, grid=config.grid)
     return Shared(

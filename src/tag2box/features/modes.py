@@ -1,10 +1,10 @@
-"""Windows of one image through the network, the two ways of method.md 2.
+"""Windows of one image through the network, the two ways of method.md 2, and one for any network.
 
 `warp` is R-CNN (Girshick et al. 2014): each window is cut out of the photo, warped and run from the start.
 `shared` runs the early layers once per photo, at a few sizes, and the late layers on each window's crop of
 the map, as Faster R-CNN does on ResNets (Ren et al. 2015). The cut must not come late: before it, a cell sees
-mostly its own surroundings. Pooling windows out of the last map is faster and wrong: there, every part of an
-object sees all of it.
+mostly its own surroundings. `pool` averages the last map inside of each window: fast, and possible with every
+network that gives a map or tokens, but there every part of an object sees all of it.
 """
 
 import numpy as np
@@ -13,10 +13,11 @@ from PIL import Image
 
 from tag2box.errors import InputError
 from tag2box.features.backbone import Network
-from tag2box.features.crops import crop_map
+from tag2box.features.crops import crop_map, pool_map
 from tag2box.features.networks.inference import How, Part
+from tag2box.features.whole_photo import WholePhoto
 
-__all__ = ["Shared", "Warp", "padded"]
+__all__ = ["Pool", "Shared", "Warp", "padded"]
 
 Boxes = NDArray[np.float32]
 Photo = NDArray[np.uint8]  # (h, w, 3)
@@ -37,12 +38,31 @@ def padded(boxes: Boxes, padding: float) -> Boxes:
     return np.concatenate([boxes[:, :2] - margin, boxes[:, 2:] + margin], axis=1).astype(np.float32)
 
 
+class Pool:
+    """The whole photo through the network once, its long side near `side`; averages of the map per window."""
+
+    def __init__(self, network: Network, how: How, *, side: int, padding: float, grid: int) -> None:
+        self.net = WholePhoto(network, how)
+        self.side, self.padding, self.grid = side, padding, grid
+        self.reading_side = self.net.reading_side(side)
+        self.width = self.net.channels * grid * grid
+
+    def __call__(self, photo: Photo, boxes: Boxes) -> NDArray[np.float32]:
+        """The vector of each window, (n, grid, grid, c)."""
+        h, w = photo.shape[:2]
+        shares = padded(boxes, self.padding) / np.array([w, h, w, h], np.float64)
+        return pool_map(self.net(photo, (h, w), self.side), shares, self.grid)
+
+
 class Warp:
-    """Every window cut out, resized to `size` x `size` and run through the whole network."""
+    """Every window cut out, resized to `size` x `size` or what the network takes, and run through it."""
+
+    # Larger photos are shrunk to this long side before windows are cut out of them: a bound for memory.
+    reading_side = 2048
 
     def __init__(self, network: Network, how: How, *, size: int, padding: float, grid: int) -> None:
-        self.size, self.padding = size, padding
-        self.net = Part(network, (BATCH, size, size), how, grid=grid)
+        self.size, self.padding = network.size or (size, size), padding
+        self.net = Part(network, (BATCH, *self.size), how, grid=grid)
         self.width = self.net.channels * grid * grid
 
     def __call__(self, photo: Photo, boxes: Boxes) -> NDArray[np.float32]:
@@ -61,7 +81,7 @@ class Warp:
         columns = np.clip(np.arange(left, right), 0, photo.shape[1] - 1)
         patch = Image.fromarray(photo[rows[:, None], columns])
         inner = (box[0] - left, box[1] - top, box[2] - left, box[3] - top)
-        return np.asarray(patch.resize((self.size, self.size), Image.Resampling.BILINEAR, box=inner))
+        return np.asarray(patch.resize(self.size[::-1], Image.Resampling.BILINEAR, box=inner))
 
 
 class Shared:
@@ -84,9 +104,10 @@ class Shared:
         cut = network.cut
         if cut is None:
             raise InputError(
-                f'{network.path.name} names no cut: set cut in its TOML, or mode = "warp" for the windows'
+                f'{network.path.name} names no cut: set cut in its TOML, or features.mode to "pool" or "warp"'
             )
         self.crop, self.levels, self.padding = crop, np.array(sorted(levels, reverse=True)), padding
+        self.reading_side = max(levels)
         self.early = Part(network, (1, -1, -1), how, end=cut)
         self.late = Part(network, (BATCH, crop, crop), how, start=cut, grid=grid)
         self.grid, self.width = grid, self.late.channels * grid * grid

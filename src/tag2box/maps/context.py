@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.maps.object_maps import Maps, MapsConfig, cell_weights
+from tag2box.features.crops import cell_weights
+from tag2box.maps.object_maps import Maps, MapsConfig
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
 from tag2box.windows.record import Windows

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import InputError
+from tag2box.features.crops import cell_weights
 from tag2box.runtime.checks import check_above, check_at_least
 from tag2box.runtime.packing import stored
 from tag2box.windows.record import ByImage, Windows
@@ -27,7 +28,6 @@ __all__ = [
     "MapsConfig",
     "ObjectMaps",
     "Objectness",
-    "cell_weights",
     "find_objectness",
     "fit_object_maps",
     "objectness",
@@ -186,9 +186,3 @@ def _integral(map_: NDArray[np.float32], boxes: Floats) -> Floats:
     h, w = map_.shape[1:]
     rows, columns = cell_weights(boxes[:, [1, 3]], h), cell_weights(boxes[:, [0, 2]], w)
     return np.asarray(np.einsum("nh,khw,nw->nk", rows, map_, columns, optimize=True))
-
-
-def cell_weights(edges: Floats, n: int) -> Floats:
-    """How much of each of n cells lies between two `edges` (m, 2): (m, n), all in shares of the photo."""
-    upto = np.clip(np.clip(edges, 0, 1)[..., None] * n - np.arange(n), 0, 1) / n  # (m, 2, n)
-    return np.asarray(upto[:, 1] - upto[:, 0])

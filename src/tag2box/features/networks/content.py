@@ -32,7 +32,17 @@ def network_hash(network: Network | str) -> str:
             f"{network.path} keeps weights in {missing[0]}, which is not there: put it beside it"
         )
     files = [_file_hash(path, *_state(path)) for path in (network.path, *weights)]
-    feed = [network.input, network.output, network.mean, network.std, network.channels, network.cut]
+    feed: list[object] = [
+        network.input,
+        network.output,
+        network.mean,
+        network.std,
+        network.channels,
+        network.cut,
+    ]
+    tokens = [network.patch, network.class_tokens, network.register_tokens, network.size]
+    if any(tokens):  # networks without keep the hash that older detectors know them by
+        feed.append(tokens)
     return hashlib.sha256(to_json([files, feed]).encode()).hexdigest()
 
 

@@ -1,0 +1,294 @@
+"""Any network: maps or tokens, of any size or of one, on either runtime; and what is wrong in one line."""
+
+import builtins
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests._networks import IMAGENET, vit_toml, write_cnn, write_vit
+from tests._toys import FAST, make_toys
+from typer.testing import CliRunner
+
+from tag2box.cli.app import app
+from tag2box.data.reading import read_images
+from tag2box.errors import InputError
+from tag2box.features.backbone import load_network
+from tag2box.features.crops import pool_map
+from tag2box.features.extract import FeaturesConfig, _raw, mode_of, resolved
+from tag2box.features.networks.content import network_hash
+from tag2box.features.networks.inference import How, Part
+from tag2box.features.networks.onnxruntime_engine import choose_provider
+from tag2box.maps.photo_maps import check_maps, find_cells, map_cells, photo_map
+from tag2box.windows.record import Windows
+
+RUNTIMES = ("openvino", "onnxruntime")
+# What docs/features.md states of the vectors of the two runtimes on a CPU, in f32.
+COSINE = 0.9999
+
+
+@pytest.fixture(scope="module")
+def photo():
+    coarse = np.random.default_rng(0).integers(0, 256, (9, 12, 3)).astype(np.uint8)
+    return np.asarray(Image.fromarray(coarse).resize((120, 90)))
+
+
+def settings(path, **more):
+    return FeaturesConfig(network=str(path), **{"precision": "f32", "levels": (96,), **more})
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize(("classes", "registers"), [(0, 0), (1, 0), (1, 4)])
+def test_the_token_of_a_patch_is_its_cell(tmp_path, runtime, classes, registers):
+    """Without attention a token knows its own patch alone: changing one changes one cell."""
+    toml = vit_toml(8, classes, registers)
+    path = write_vit(tmp_path / "v.onnx", depth=0, classes=classes, registers=registers, toml=toml)
+    part = Part(load_network(path), (1, -1, -1), How(runtime=runtime))
+    pixels = np.random.default_rng(1).integers(0, 256, (1, 24, 40, 3)).astype(np.uint8)
+    before = part(pixels)
+    assert before.shape == (1, 3, 5, 16)
+    pixels[0, 8:16, 24:32] = 7
+    changed = (part(pixels) != before).any(axis=-1)[0]
+    assert np.argwhere(changed).tolist() == [[1, 3]]
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_tokens_in_batches_and_streams_are_the_same(tmp_path, runtime):
+    network = load_network(write_vit(tmp_path / "v.onnx", toml=vit_toml()))
+    pixels = np.random.default_rng(1).integers(0, 256, (11, 32, 32, 3)).astype(np.uint8)
+    one, two = (Part(network, (4, 32, 32), How("f32", n, runtime=runtime), grid=2) for n in (1, 2))
+    expected = one(pixels)
+    assert expected.shape == (11, 2, 2, 16)
+    np.testing.assert_array_equal(two(pixels), expected)
+    whole = Part(network, (4, 32, 32), How("f32", runtime=runtime))(pixels)
+    means = whole.reshape(11, 2, 2, 2, 2, 16).mean(axis=(2, 4))
+    np.testing.assert_allclose(expected, means, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_tokens_that_do_not_add_up_are_refused(tmp_path, photo, runtime):
+    path = write_vit(tmp_path / "v.onnx", registers=4, toml=vit_toml(8, 1, 0))
+    with pytest.raises(InputError, match=r"makes 17 tokens of 24 x 32 pixels, but 1 special .* be 13"):
+        photo_map(photo, 96, settings(path, runtime=runtime))
+    (tmp_path / "v.toml").write_text(IMAGENET)
+    with pytest.raises(InputError, match=r"gives tokens .*: set patch, .* `tag2box network check v.onnx`"):
+        photo_map(photo, 96, settings(path, runtime=runtime))
+
+
+@pytest.mark.parametrize(
+    ("toml", "says"),
+    [
+        ("patch = 0\n", "patch must be a number from 1 to 512"),
+        ("patch = 1.5\n", "patch must be a number"),
+        ("class_tokens = -1\n", "class_tokens must be a number from 0"),
+        ("register_tokens = true\n", "register_tokens must be a number"),
+        ("size = [224]\n", "size must be height and width"),
+        ('size = "224"\n', "size must be height and width"),
+        ("size = 9999\n", "from 16 to 4096"),
+        ("cut = 3\n", "cut must be the name of a tensor"),
+    ],
+)
+def test_a_wrong_toml_is_one_line(tmp_path, toml, says):
+    path = write_cnn(tmp_path / "c.onnx", toml=IMAGENET + toml)
+    with pytest.raises(InputError, match=says):
+        load_network(path)
+
+
+def test_every_new_setting_of_the_toml_counts(tmp_path):
+    path = write_cnn(tmp_path / "c.onnx")
+    hashes = {network_hash(str(path))}
+    for line in ("patch = 16", "class_tokens = 1", "register_tokens = 1", "size = 64"):
+        (tmp_path / "c.toml").write_text(IMAGENET + line)
+        hashes.add(network_hash(str(path)))
+    assert len(hashes) == 5
+
+
+def test_maps_of_tokens_are_as_large_as_was_said(tmp_path):
+    path = write_vit(tmp_path / "v.onnx", patch=14, toml=vit_toml(14))
+    sizes = [(120, 90), (30, 140), (1, 1)]
+    windows = Windows(np.empty((0, 4), np.float32), np.zeros(len(sizes) + 1, np.int64), np.array(sizes))
+    shape, offsets, channels = map_cells(windows, 112, settings(path))
+    assert shape.tolist() == [[6, 8], [8, 2], [8, 8]]
+    assert (offsets[-1], channels) == (48 + 16 + 64, 16)
+    maps = [photo_map(np.zeros((h, w, 3), np.uint8), 112, settings(path)) for w, h in sizes]
+    assert [m.shape for m in maps] == [(*s, channels) for s in shape.tolist()]
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_network_of_one_size_has_photos_resized_to_it(tmp_path, photo, runtime):
+    path = write_vit(tmp_path / "v.onnx", size=64, toml=vit_toml(size=64))
+    config = settings(path, runtime=runtime)
+    windows = Windows(np.empty((0, 4), np.float32), np.zeros(2, np.int64), np.array([[120, 90]]))
+    assert map_cells(windows, 512, config)[0].tolist() == [[8, 8]]
+    small = np.asarray(Image.fromarray(photo).resize((64, 64), Image.Resampling.BILINEAR))
+    np.testing.assert_allclose(photo_map(photo, 512, config), photo_map(small, 512, config), atol=0.02)
+    boxes = np.array([[0, 0, 120, 90], [30, 0, 60, 45]], np.float32)
+    assert _raw(photo, boxes, replace(config, mode="warp")).shape == (2, 64)  # its batches are of one image
+    assert _raw(photo, boxes, config).shape == (2, 64)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_a_size_that_is_not_taken_is_said(tmp_path, photo, runtime):
+    path = write_vit(tmp_path / "v.onnx", size=64, toml=vit_toml())
+    with pytest.raises(
+        InputError, match=r"does not take .*: give the size that it takes as size in its TOML"
+    ):
+        photo_map(photo, 96, settings(path, runtime=runtime))
+
+
+def test_the_mode_is_what_the_network_allows(tmp_path):
+    path = write_cnn(tmp_path / "c.onnx")
+    config, network = settings(path), load_network(path)
+    assert resolved(config).mode == "pool"
+    assert mode_of(config, replace(network, cut="residual0")) == "shared"
+    assert mode_of(config, replace(network, cut="residual0", size=(64, 64))) == "pool"
+    assert mode_of(replace(config, mode="warp"), network) == "warp"
+    assert resolved(FeaturesConfig(precision="f32")).mode == "shared"
+    assert resolved(replace(config, cut="residual0")).mode == "shared"
+
+
+def test_pooling_is_the_mean_of_the_cells_inside():
+    source = np.random.default_rng(0).normal(size=(6, 8, 3)).astype(np.float32)
+    boxes = np.array([[0, 0, 1, 1], [0.25, 1 / 6, 0.75, 0.5], [0.3, 0.2, 0.35, 0.21]])
+    found = pool_map(source, boxes, 1)[:, 0, 0]
+    np.testing.assert_allclose(found[0], source.mean(axis=(0, 1)), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found[1], source[1:3, 2:6].mean(axis=(0, 1)), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found[2], source[1, 2], rtol=1e-4)  # inside of one cell
+    quarters = pool_map(source, boxes[:1], 2)[0]
+    np.testing.assert_allclose(quarters[1, 0], source[3:, :4].mean(axis=(0, 1)), rtol=1e-4, atol=1e-6)
+
+
+def test_pooling_against_fine_samples():
+    """The slow twin: many points of the box, each with the value of its cell."""
+    rng = np.random.default_rng(3)
+    source = rng.normal(size=(5, 7, 2)).astype(np.float32)
+    corner = rng.uniform(0, 0.5, (20, 2))
+    boxes = np.hstack([corner, corner + rng.uniform(0.05, 0.5, (20, 2))])
+    at = (np.arange(800) + 0.5) / 800
+    for box, found in zip(boxes, pool_map(source, boxes, 1)[:, 0, 0], strict=True):
+        x, y = box[0] + at * (box[2] - box[0]), box[1] + at * (box[3] - box[1])
+        slow = source[(y * 5).astype(int)[:, None], (x * 7).astype(int)].mean(axis=(0, 1))
+        np.testing.assert_allclose(found, slow, atol=0.02)
+
+
+def test_a_pooled_window_does_not_depend_on_the_others(tmp_path, photo):
+    config = settings(write_vit(tmp_path / "v.onnx", toml=vit_toml()))
+    rng = np.random.default_rng(0)
+    corner = rng.uniform(0, 60, (150, 2))
+    boxes = np.hstack([corner, corner + rng.uniform(4, 30, (150, 2))]).astype(np.float32)
+    together = _raw(photo, boxes, config)
+    np.testing.assert_array_equal(_raw(photo, boxes[70:73], config), together[70:73])
+    np.testing.assert_array_equal(_raw(photo, boxes, config, streams=2), together)
+
+
+CASES = [
+    ("cnn", {"mode": "shared", "cut": "residual0", "crop": 4}),
+    ("cnn", {"mode": "warp", "size": 64}),
+    ("cnn", {"mode": "pool"}),
+    ("vit", {"mode": "pool"}),
+    ("vit", {"mode": "warp", "size": 64}),
+    ("efficientnet-lite0", {"mode": "shared", "levels": (128, 64)}),
+]
+
+
+@pytest.mark.parametrize(("network", "how"), CASES)
+def test_both_runtimes_give_the_same_vectors(tmp_path, photo, network, how):
+    if network == "cnn":
+        network = write_cnn(tmp_path / "c.onnx", toml=f'{IMAGENET}channels = "bgr"\n')
+    elif network == "vit":
+        network = write_vit(tmp_path / "v.onnx", registers=2, toml=vit_toml(registers=2))
+    boxes = np.array([[0, 0, 120, 90], [10, 20, 60, 70], [50, 5, 110, 40]], np.float32)
+    one, two = (_raw(photo, boxes, settings(network, runtime=runtime, **how)) for runtime in RUNTIMES)
+    cosine = (one * two).sum(axis=1) / np.linalg.norm(one, axis=1) / np.linalg.norm(two, axis=1)
+    assert cosine.min() > COSINE
+    np.testing.assert_allclose(np.linalg.norm(one, axis=1), np.linalg.norm(two, axis=1), rtol=1e-3)
+
+
+def test_maps_by_onnxruntime_do_not_depend_on_workers_or_streams(tmp_path, photo):
+    (tmp_path / "thing").mkdir()
+    for i in range(3):
+        Image.fromarray(np.roll(photo, 10 * i, axis=1)).save(tmp_path / "thing" / f"{i}.png")
+    images = read_images(tmp_path)
+    config = settings(write_cnn(tmp_path / "c.onnx"), runtime="onnxruntime")
+    one, two = (find_cells(images, 96, config, workers=workers) for workers in (1, 2))
+    np.testing.assert_array_equal(one, two)
+    maps = [photo_map(path, 96, config, streams=2).reshape(-1, one.shape[1]) for path in images.paths]
+    np.testing.assert_array_equal(np.concatenate(maps), one)
+
+
+def test_a_gpu_of_onnxruntime_is_taken_where_there_is_one():
+    cpu, cuda, apple = (f"{name}ExecutionProvider" for name in ("CPU", "CUDA", "CoreML"))
+    assert choose_provider("auto", [cpu]) == cpu
+    assert choose_provider("auto", ["TensorrtExecutionProvider", cuda, cpu]) == cuda
+    assert choose_provider("auto", [apple, cpu]) == apple
+    assert choose_provider("CPU", [cuda, cpu]) == cpu
+    assert choose_provider("DirectML", ["DmlExecutionProvider", cpu]) == "DmlExecutionProvider"
+    with pytest.raises(InputError, match="no device 'CUDA' here: onnxruntime finds CPU"):
+        choose_provider("CUDA", [cpu])
+
+
+def test_onnxruntime_computes_in_f32():
+    assert resolved(FeaturesConfig(runtime="onnxruntime")).precision == "f32"
+    with pytest.raises(InputError, match="onnxruntime computes in"):
+        FeaturesConfig(runtime="onnxruntime", precision="bf16")
+    with pytest.raises(InputError, match="runtime must be"):
+        FeaturesConfig(runtime="torch")
+
+
+def test_without_the_package_the_command_is_named(tmp_path, photo, monkeypatch):
+    real = builtins.__import__
+
+    def missing(name, *rest):
+        if name == "onnxruntime":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    config = settings(write_cnn(tmp_path / "c.onnx"), runtime="onnxruntime")
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(InputError, match=r'pip install "tag2box\[onnxruntime\]"'):
+        photo_map(photo, 96, config)
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_what_cannot_be_run_is_one_line(tmp_path, photo, runtime):
+    def refused(toml, **how):
+        path = write_cnn(tmp_path / "c.onnx", toml=IMAGENET + toml)
+        with pytest.raises(InputError) as error:
+            _raw(photo, np.array([[0, 0, 50, 50]], np.float32), settings(path, runtime=runtime, **how))
+        return str(error.value)
+
+    assert "has no tensor 'z': its outputs are map" in refused('output = "z"\n')
+    assert "has no input 'x': name one of image" in refused('input = "x"\n')
+    assert "another way leads around it" in refused("", cut="branch0")
+    assert "names no cut" in refused("", mode="shared")
+    (tmp_path / "c.onnx").write_bytes(b"no network")
+    with pytest.raises(InputError, match="cannot be read as ONNX"):
+        photo_map(photo, 96, settings(tmp_path / "c.onnx", runtime=runtime))
+
+
+def run_all(folder, network, *sets, data=None):
+    """`run`, `detect` and `report`, as on the command line; returns the page."""
+    data = data or (folder / "toys", "--tags", make_toys(folder / "toys"))
+    sets = [word for one in (f"features.network={network}", *sets) for word in ("--set", one)]
+    photos = [str(path) for path in sorted(data[0].glob("*.*g"))[:4]]
+    for command in (
+        ["run", *map(str, data), "--out", str(folder / "run"), *sets],
+        ["detect", *photos, "--run", str(folder / "run")],
+        ["report", str(folder / "run")],
+    ):
+        answer = CliRunner().invoke(app, [*command, *(() if command[0] == "report" else ("--workers", "1"))])
+        assert answer.exit_code == 0, answer.output + repr(answer.exception)
+    return (folder / "run" / "report.html").read_text()
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("size", [None, 64])
+def test_a_transformer_goes_through_run_detect_and_report(tmp_path, runtime, size):
+    path = write_vit(tmp_path / "v.onnx", registers=2, size=size, toml=vit_toml(registers=2, size=size))
+    assert "thing" in run_all(tmp_path, path, *FAST, f"features.runtime={runtime}")
+
+
+def test_a_network_without_cut_and_map_is_refused_before_the_work(tmp_path):
+    path = write_vit(tmp_path / "v.onnx", head=10)
+    with pytest.raises(InputError, match=r"gives no map .* or tokens .*; or do without maps"):
+        check_maps(settings(path))
