@@ -14,6 +14,7 @@ from tag2box.evaluation.scores import evaluate
 from tag2box.features.extract import Features
 from tag2box.training.initial import InitialConfig, train_svms
 from tag2box.training.scoring import score_windows
+from tag2box.windows.spans import Spans
 
 FOLDS = 3
 
@@ -34,7 +35,7 @@ def supervised(images, windows, features, overlap):
     held_out = np.arange(len(images)) % FOLDS == 0
     learned = np.repeat(~held_out, windows.counts)
     positives = [np.flatnonzero(learned & (column >= 0.6)) for column in overlap.T]
-    negatives = [np.flatnonzero(learned & (column < 0.3)) for column in overlap.T]
+    negatives = [Spans.of_rows(np.flatnonzero(learned & (column < 0.3))) for column in overlap.T]
     weights = train_svms(features, positives, negatives, InitialConfig())
     photos = np.flatnonzero(held_out)
     parts = [

@@ -38,8 +38,7 @@ from tag2box.training.corrected import (
     learn_corrected,
 )
 from tag2box.training.initial import train_svms
-from tag2box.training.retraining import scores_beyond
-from tag2box.training.scoring import score_windows
+from tag2box.training.retraining import score_all
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 RIGHT = 0.5
@@ -65,13 +64,17 @@ class Trial:
         known = Known(self.windows, self.features, tags, self.maps)
         way = learn_by_two_streams if retrains(config) else learn_as_the_paper
         self.before, scorer, share = way(known, config, work)
-        self.beyond = scores_beyond(scorer, self.windows, self.features, self.maps, share)
+        self.scorer, self.share = scorer, share
         self.found = find_boxes(self.run)
         fixed = random_order(np.unique(self.found.image), "5eed5eed")
         self.orders = {"ours": mixed(self.found.order, fixed)[0], "random": fixed}
 
     def score(self, weights):
-        return score_windows(self.features.X, weights) + self.beyond
+        scorer = replace(self.scorer, weights=weights)
+        return score_all(scorer, self.windows, self.features, self.maps, self.share)
+
+    def scores(self, weights):
+        return np.concatenate(list(self.score(weights)))
 
     def corrections(self, photos):
         """What a person who knows the true boxes says of these photos, and how many clicks it takes."""
@@ -151,7 +154,7 @@ class Trial:
 
 def rows(trial, photos=None):
     """(order, share, clicks, seconds, CorLoc of the rest before and after, mAP, mAP of the boxes alone)."""
-    before = trial.score(trial.before)
+    before = trial.scores(trial.before)
     for order, sequence in trial.orders.items():
         for share in SHARES:
             chosen = np.sort(sequence[: round(share * len(sequence))])
@@ -160,7 +163,7 @@ def rows(trial, photos=None):
             after, judged = trial.learn(corrections) if len(chosen) else (trial.before, None)
             seconds = time.monotonic() - start
             was = trial.corloc_of_rest(before, corrections.reviewed)
-            now = trial.corloc_of_rest(trial.score(after), corrections.reviewed)
+            now = trial.corloc_of_rest(trial.scores(after), corrections.reviewed)
             scores = [np.nan, np.nan]
             if photos is not None:
                 scores[0] = trial.test_map(after, after.calibration, photos)
@@ -184,7 +187,7 @@ def run():
         seconds[order] = time.monotonic() - start
         was, now = (
             trial.corloc_of_rest(s, corrections.reviewed)
-            for s in (trial.score(trial.before), trial.score(after))
+            for s in (trial.scores(trial.before), trial.scores(after))
         )
         gain[order] = 100 * (now - was)
     quality = f"CorLoc of the rest {gain['ours']:+.1f}, in random order {gain['random']:+.1f} points"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tag2box.errors import InputError
-from tag2box.maps.competition import Activations, find_competition, fit_activations
+from tag2box.maps.competition import Activations, fit_activations
 from tag2box.maps.context import Context, fit_context
 from tag2box.maps.object_maps import Maps, MapsConfig, ObjectMaps, Objectness, objectness
 from tag2box.windows.record import Windows
@@ -64,9 +64,9 @@ def two_photos():
 def test_context_of_all_is_that_of_each_photo():
     maps, windows = two_photos()
     of = context()
-    rows = of.of_all(maps, windows, 0, 2)
+    rows = of.of_all(maps, windows)
     np.testing.assert_array_equal(rows[:2], of(maps[0], windows[0], windows.sizes[0]))
-    np.testing.assert_array_equal(of.of_all(maps, windows, 1, 2), rows[2:])
+    np.testing.assert_array_equal(of.of_all(maps.part(1, 2), windows.part(1, 2)), rows[2:])
 
 
 def test_components_are_those_of_most_variance():
@@ -107,13 +107,12 @@ def test_only_photos_of_several_tags_change():
     maps, windows = two_photos()
     of = ObjectMaps(np.random.default_rng(1).normal(size=(2, 5)).astype(np.float32), np.zeros(2, np.float32))
     share = np.concatenate([objectness(of(maps[i]), windows[i], windows.sizes[i], 0.25) for i in range(2)])
-    found = find_competition(
-        maps, windows, np.array([[1, 1], [-1, 1]], np.int8), Objectness(of, share), MapsConfig()
-    )
-    np.testing.assert_array_equal(found.share[2:], share[2:])
-    present = np.array([0, 1])
-    mixed = of(maps[0]) * found.activations.shares(maps[0], present)
-    np.testing.assert_array_equal(found.share[:2], objectness(mixed, windows[0], windows.sizes[0], 0.25))
+    tags = np.array([[1, 1], [-1, 1]], np.int8)
+    activations = fit_activations(maps, tags)
+    found = activations.compete(Objectness(of, share), maps, windows, tags, 0.25)
+    np.testing.assert_array_equal(found[2:], share[2:])
+    mixed = of(maps[0]) * activations.shares(maps[0], np.array([0, 1]))
+    np.testing.assert_array_equal(found[:2], objectness(mixed, windows[0], windows.sizes[0], 0.25))
 
 
 @pytest.mark.parametrize("wrong", [{"context": -1}, {"context_ring": 0}, {"context_length": 0}])

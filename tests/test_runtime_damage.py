@@ -12,7 +12,7 @@ from tests._toys import contents, events
 from tag2box.errors import Tag2BoxError
 from tag2box.runtime import run as run_module
 from tag2box.runtime.arrays import npy_header, npz_bytes, read_array, read_npz, write_array
-from tag2box.runtime.files import to_json, write_whole
+from tag2box.runtime.files import MACHINE, to_json, write_whole
 from tag2box.runtime.parts import DamagedError
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store, stage_key
@@ -41,11 +41,12 @@ class Work:
         self.computed.append(what)
         return value
 
-    def shard(self, a, z, progress):
-        return self.note(f"windows {a}", np.full(5, a))
+    def shard(self, a, z):
+        return lambda workers, progress: self.note(f"windows {a}", np.full(5, a))
 
-    def rows(self, a, z, progress):
-        return self.note(f"features {a}", np.random.default_rng(a).random((OFFSETS[z] - OFFSETS[a], 4)))
+    def rows(self, a, z):
+        X = np.random.default_rng(a).random((OFFSETS[z] - OFFSETS[a], 4))
+        return lambda workers, progress: self.note(f"features {a}", X)
 
     def home(self, stage, state=""):
         key = self.run.keys[stage][:12]
@@ -116,10 +117,10 @@ def test_a_record_that_is_other_json_is_damaged(work, content):
 def stopped(work, stage, after):
     """Stop `work` behind item `after` of a stage."""
 
-    def stop(a, z, progress):
+    def stop(a, z):
         if a > after:
             raise KeyboardInterrupt
-        return kept(a, z, progress)
+        return kept(a, z)
 
     name = "shard" if stage == "windows" else "rows"
     kept = getattr(work, name)
@@ -163,7 +164,7 @@ def test_clean_keeps_what_is_unfinished_of_the_settings_in_use(work):
     stopped(work, "features", 1)
     store, used = work.run.store, list(work.run.keys.items())
     other = stage_key("features", 9, {})
-    store.rows("features", other, (3, 3), "float32")
+    store.rows("features", other, "X", (3, 3), "float32")
     store.shards("windows", other).save(0, 1, 1)
     work.home("cover", ".new").mkdir()
     left = {f".{other[:12]}.part", work.home("cover", ".new").name}
@@ -200,8 +201,8 @@ def test_an_old_result_that_cannot_be_removed_is_one_line(work, monkeypatch):
 
 def test_what_a_killed_writer_left_is_swept_away(tmp_path):
     ended, mine = 2**22 + 1, os.getpid()  # above Linux's largest process number
-    left = [tmp_path / f".file.{pid}-00000000-0.tag2box" for pid in (ended, 10**10 - 1, mine)]
-    at_work = tmp_path / f".file.{os.getppid()}-00000000-0.tag2box"
+    left = [tmp_path / f".file.{pid}-{MACHINE}0000-0.tag2box" for pid in (ended, 10**10 - 1, mine)]
+    at_work = tmp_path / f".file.{os.getppid()}-{MACHINE}0000-0.tag2box"
     other = tmp_path / f".file.{ended}-00000000"
     for path in (*left, at_work, other):
         path.touch()

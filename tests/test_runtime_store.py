@@ -177,6 +177,7 @@ from tag2box.runtime import run as run_module
 from tag2box.runtime.files import append_line
 from tag2box.runtime.run import Run
 from tag2box.runtime.store import Store, stage_key
+from functools import partial
 from pathlib import Path
 
 folder, notes, pause = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
@@ -185,13 +186,13 @@ n = 30
 offsets = np.arange(n + 1) * 50
 store = Store(folder)
 
-def windows(a, z, progress):
+def windows(a, z, workers, progress):
     append_line(notes, f"windows {a}-{z} begun {store.shards('windows', w).has(a, z)}")
     time.sleep(pause)
     rng = np.random.default_rng(a)
     return {"xyxy": rng.random(((z - a) * 50, 4), np.float32), "text": str(a)}
 
-def features(a, z, progress):
+def features(a, z, workers, progress):
     append_line(notes, f"features {a}-{z}")
     time.sleep(pause)
     return np.random.default_rng(a).random(((z - a) * 50, 64), np.float32)
@@ -204,8 +205,8 @@ with store.lock():
     w = stage_key("windows", 1, {})
     print("ready", flush=True)
     run.keys = {"windows": w, "features": stage_key("features", 1, {}, w)}
-    run.in_shards("windows", n, windows, joined)
-    run.in_rows("features", offsets, 64, "float16", features, lambda X: {"X": X})
+    run.in_shards("windows", n, lambda a, z: partial(windows, a, z), joined)
+    run.in_rows("features", offsets, 64, "float16", lambda a, z: partial(features, a, z), lambda X: {"X": X})
 """
 
 
@@ -241,14 +242,16 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
 
 
 def test_rows_are_there_if_they_were_listed_to_the_end(tmp_path):
-    rows = Store(tmp_path).rows("features", KEY, (4, 2), "float32")
-    rows.save(0, 1, 0, np.ones((2, 2)))
+    rows = Store(tmp_path).rows("features", KEY, "X", (4, 2), "float32")
+    rows.list_block(0, 1, rows.place(0, 1, 0, 2).write(np.ones((2, 2))))
     with rows.list.open("ab") as torn:
         torn.write(b"1-2 144 160 0")  # the line has no end: its data may be missing
-    again = Store(tmp_path).rows("features", KEY, (4, 2), "float32")
+    again = Store(tmp_path).rows("features", KEY, "X", (4, 2), "float32")
     assert again.has(0, 1)
     assert not again.has(1, 2)
-    other = Store(tmp_path).rows("features", KEY, (5, 2), "float32")  # another size: nothing of it is used
+    other = Store(tmp_path).rows(
+        "features", KEY, "X", (5, 2), "float32"
+    )  # another size: nothing of it is used
     assert not other.has(0, 1)
 
 
@@ -283,7 +286,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
     for use in (
         lambda store: store.lock().__enter__(),
         lambda store: store.save("windows", KEY, some_windows()),
-        lambda store: store.rows("features", KEY, (1, 1), "float32"),
+        lambda store: store.rows("features", KEY, "X", (1, 1), "float32"),
         lambda store: store.log({}),
     ):
         with pytest.raises(Tag2BoxError, match="cannot write"):
@@ -296,7 +299,7 @@ def test_disk_full_while_allocating(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(Tag2BoxError, match="No space left on device; what was finished before is whole"):
-        Store(tmp_path).rows("features", KEY, (10, 2), "float32")
+        Store(tmp_path).rows("features", KEY, "X", (10, 2), "float32")
     monkeypatch.undo()
-    rows = Store(tmp_path).rows("features", KEY, (10, 2), "float32")
+    rows = Store(tmp_path).rows("features", KEY, "X", (10, 2), "float32")
     assert rows.file.stat().st_size == len(rows.header) + 10 * 2 * 4

@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from dataclasses import fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
@@ -22,6 +23,7 @@ from tag2box.detection.detector import detect_images
 from tag2box.images import ImageSet
 from tag2box.pipeline import Config
 from tag2box.run_folder import RunFolder, fit_run
+from tag2box.runtime.cluster import using
 from tag2box.runtime.progress import Progress, silent
 
 __all__ = ["Tag2Box"]
@@ -43,6 +45,9 @@ class Tag2Box(BaseEstimator):
     n_jobs : int, default=-1
         The number of processes. -1 means one per core, None means 1, as in scikit-learn. No result depends
         on it.
+    cluster : str or dask.distributed.Client, default=None
+        A Dask cluster to work on instead: a client, the address of a scheduler, or "local:4". It must see the
+        run folder `out`, and the photos.
     random_state : int, default=None
         The seed of every random choice: the rank of the windows, the sample for the projection and the
         first negatives. None leaves the seeds in `config`.
@@ -100,6 +105,7 @@ class Tag2Box(BaseEstimator):
         *,
         out: str | Path | None = None,
         n_jobs: int | None = -1,
+        cluster: Any = None,
         random_state: int | None = None,
         on_error: str = "skip",
         progress: Progress = silent,
@@ -107,6 +113,7 @@ class Tag2Box(BaseEstimator):
         self.config = config
         self.out = out
         self.n_jobs = n_jobs
+        self.cluster = cluster
         self.random_state = random_state
         self.on_error = on_error
         self.progress = progress
@@ -128,9 +135,12 @@ class Tag2Box(BaseEstimator):
         """
         if not isinstance(images, ImageSet):
             images = read_images(images, on_error=self.on_error)
-        images = self._usable(images)
         config = _seeded(self.config or Config(), self.random_state)
-        with nullcontext(self.out) if self.out else TemporaryDirectory(prefix="tag2box-") as out:
+        with (
+            nullcontext(self.out) if self.out else TemporaryDirectory(prefix="tag2box-") as out,
+            using(self.cluster, out),
+        ):
+            images = self._usable(images)
             fit_run(images, config, out, workers=self._workers, progress=self.progress)
             self.detector_ = RunFolder(out).detector
         self.images_ = images

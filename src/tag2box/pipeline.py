@@ -6,6 +6,7 @@ that was killed goes on where it stopped, and a changed setting costs only what 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,12 @@ from tag2box.detection.detector import Detector, detect_images
 from tag2box.features.extract import Features, find_projection
 from tag2box.features.networks.content import network_hash
 from tag2box.images import ImageSet
-from tag2box.maps.competition import find_competition
+from tag2box.maps.competition import Activations, Competition, fit_activations
 from tag2box.maps.context import fit_context
-from tag2box.maps.object_maps import Maps, Objectness, find_objectness
+from tag2box.maps.object_maps import Maps, ObjectMaps, Objectness, fit_object_maps
 from tag2box.maps.photo_maps import check_maps
 from tag2box.runtime.progress import Progress
-from tag2box.runtime.run import Run
+from tag2box.runtime.run import Part, Run
 from tag2box.stages import (
     Config,
     Description,
@@ -38,9 +39,8 @@ from tag2box.stages import (
 from tag2box.training.corrected import judged_context, judged_features, learn_corrected
 from tag2box.training.initial import train_initial
 from tag2box.training.refinement import Refined, refine
-from tag2box.training.retraining import find_boxes, findings, retrain, scores_beyond
+from tag2box.training.retraining import find_boxes, findings, retrain, score_all
 from tag2box.training.scorer import Scorer
-from tag2box.training.scoring import score_windows
 from tag2box.training.two_stream import train_two_stream
 from tag2box.windows.search import Windows
 
@@ -180,9 +180,7 @@ def learn_by_two_streams(known: Known, config: Config, run: Run) -> Learned:
 
     # 5. Competition: the tags of a photo share its object maps.
     objectness = find_all_objectness(known, config, run)
-    competition = run.result(
-        "competition", lambda: find_competition(maps, windows, tags, objectness, config.maps)
-    )
+    competition = find_all_competition(known, objectness, config, run)
     share = competition.share
 
     # 6. Two streams: what is in a window, and which window of its photo it is.
@@ -238,7 +236,6 @@ def learn_again(
         return np.concatenate([crops, around.astype(crops.dtype)], axis=1)
 
     judged = run.result("judged", describe)
-    beyond = scores_beyond(scorer, windows, features, maps, share)
     return run.result(
         "corrected",
         lambda: learn_corrected(
@@ -247,7 +244,7 @@ def learn_again(
             judged,
             said,
             found,
-            lambda weights: score_windows(features.X, weights) + beyond,
+            lambda weights: score_all(replace(scorer, weights=weights), windows, features, maps, share),
             config.retrain,
             progress=run.progress,
         ),
@@ -256,19 +253,76 @@ def learn_again(
 
 def find_all_objectness(known: Known, config: Config, run: Run) -> Objectness:
     """4. Objectness: how well each window frames what its photo's map shows of the class."""
-    assert known.maps is not None
-    maps = known.maps
-    return run.result("objectness", lambda: find_objectness(maps, known.windows, known.tags, config.maps))
+    maps, windows, tags = known.maps, known.windows, known.tags
+    assert maps is not None
+    of = cache(lambda: fit_object_maps(maps, tags, config.maps.components))
+
+    def part(a: int, z: int) -> Part[NDArray[np.float32]]:
+        return partial(_alone, of(), maps.part(a, z), windows.part(a, z), config.maps.ring)
+
+    return run.in_rows(
+        "objectness",
+        windows.offsets,
+        tags.shape[1],
+        "float32",
+        part,
+        lambda found: Objectness(of(), found),
+        name="share",
+    )
+
+
+def _alone(of: ObjectMaps, maps: Maps, windows: Windows, ring: float, *_: object) -> NDArray[np.float32]:
+    return of.of_all(maps, windows, ring)
+
+
+def find_all_competition(known: Known, alone: Objectness, config: Config, run: Run) -> Competition:
+    """5. Competition: the same, where the tags of a photo share its object maps."""
+    maps, windows, tags = known.maps, known.windows, known.tags
+    assert maps is not None
+    activations = cache(lambda: fit_activations(maps, tags))
+
+    def part(a: int, z: int) -> Part[NDArray[np.float32]]:
+        mine = replace(alone, share=alone.share[windows.offsets[a] : windows.offsets[z]])
+        photos = maps.part(a, z), windows.part(a, z), tags[a:z]
+        return partial(_shared, activations(), mine, *photos, config.maps.ring)
+
+    return run.in_rows(
+        "competition",
+        windows.offsets,
+        tags.shape[1],
+        "float32",
+        part,
+        lambda found: Competition(activations(), found),
+        name="share",
+    )
+
+
+def _shared(
+    activations: Activations,
+    alone: Objectness,
+    maps: Maps,
+    windows: Windows,
+    tags: NDArray[np.int8],
+    ring: float,
+    *_: object,
+) -> NDArray[np.float32]:
+    return activations.compete(alone, maps, windows, tags, ring)
 
 
 def detect(detector: Detector, images: ImageSet, run: Run) -> Detections:
     """9. Detections: what the detector finds in `images`."""
 
-    def look_at(a: int, z: int, progress: Progress) -> Detections:
-        found = detect_images(detector, images[a:z], workers=run.workers, progress=progress)
-        return replace(found, image=found.image + a)
+    def part(a: int, z: int) -> Part[Detections]:
+        return partial(_detect, detector, images[a:z], a)
 
     def joined(parts: Sequence[Detections]) -> Detections:
         return Detections.concatenate(parts, ids=images.ids)
 
-    return run.in_shards("detections", len(images), look_at, joined)
+    return run.in_shards("detections", len(images), part, joined)
+
+
+def _detect(
+    detector: Detector, images: ImageSet, first: int, workers: int | None, progress: Progress
+) -> Detections:
+    found = detect_images(detector, images, workers=workers, progress=progress)
+    return replace(found, image=found.image + first)

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +22,7 @@ from tag2box.maps.photo_maps import find_cells, map_cells
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import content_hash
 from tag2box.runtime.progress import Progress
-from tag2box.runtime.run import Run
+from tag2box.runtime.run import Part, Run
 from tag2box.runtime.store import stage_key
 from tag2box.training.initial import InitialConfig
 from tag2box.training.refinement import RefineConfig
@@ -150,10 +151,10 @@ class Description:
 def find_all_windows(images: ImageSet, config: Config, run: Run) -> Windows:
     """The windows of every photo, shard by shard."""
 
-    def search(a: int, z: int, progress: Progress) -> Windows:
-        return find_windows(images[a:z], config.windows, run.workers, progress)
+    def part(a: int, z: int) -> Part[Windows]:
+        return partial(find_windows, images[a:z], config.windows)
 
-    return run.in_shards("windows", len(images), search, Windows.concatenate)
+    return run.in_shards("windows", len(images), part, Windows.concatenate)
 
 
 def find_all_features(
@@ -161,23 +162,33 @@ def find_all_features(
 ) -> Features:
     """The vectors of every window, shard by shard into one array on disk."""
 
-    def extract(a: int, z: int, progress: Progress) -> NDArray[np.floating]:
-        some, mine = images[a:z], windows.part(a, z)
-        X = find_features(
-            some, mine, how.projection, config.features, workers=run.workers, progress=progress
-        ).X
-        if how.context is None or how.maps is None:
-            return X
-        return np.concatenate([X, how.context.of_all(how.maps, windows, a, z).astype(X.dtype)], axis=1)
+    def part(a: int, z: int) -> Part[NDArray[np.floating]]:
+        mine = replace(how, maps=how.maps.part(a, z) if how.maps and how.context else None)
+        return partial(_describe, images[a:z], windows.part(a, z), mine, config.features)
 
     return run.in_rows(
         "features",
         windows.offsets,
         how.width,
         config.features.dtype,
-        extract,
+        part,
         lambda X: Features(X, windows.offsets),
     )
+
+
+def _describe(
+    images: ImageSet,
+    windows: Windows,
+    how: Description,
+    config: FeaturesConfig,
+    workers: int | None,
+    progress: Progress,
+) -> NDArray[np.floating]:
+    """The vectors of some photos' windows."""
+    X = find_features(images, windows, how.projection, config, workers=workers, progress=progress).X
+    if how.context is None or how.maps is None:
+        return X
+    return np.concatenate([X, how.context.of_all(how.maps, windows).astype(X.dtype)], axis=1)
 
 
 def find_maps(images: ImageSet, windows: Windows, config: Config, run: Run) -> Maps:
@@ -185,10 +196,10 @@ def find_maps(images: ImageSet, windows: Windows, config: Config, run: Run) -> M
     side = config.maps.side
     shape, offsets, channels = map_cells(windows, side, config.features)
 
-    def extract(a: int, z: int, progress: Progress) -> NDArray[np.floating]:
-        return find_cells(images[a:z], side, config.features, workers=run.workers, progress=progress)
+    def part(a: int, z: int) -> Part[NDArray[np.floating]]:
+        return partial(find_cells, images[a:z], side, config.features)
 
-    return run.in_rows("maps", offsets, channels, "float16", extract, lambda X: Maps(X, offsets, shape))
+    return run.in_rows("maps", offsets, channels, "float16", part, lambda X: Maps(X, offsets, shape))
 
 
 def count_all_neighbors(features: Features, tags: NDArray[np.int8], config: Config, run: Run) -> Degrees:

@@ -7,6 +7,7 @@ import typer
 
 from tag2box.cli.options import (
     AsJson,
+    Cluster,
     OnError,
     Run,
     Split,
@@ -49,6 +50,7 @@ def detect(
         float | None, typer.Option(help="Write only boxes that score at least this.")
     ] = None,
     workers: Workers = None,
+    cluster: Cluster = None,
     on_error: OnError = "skip",
     as_json: AsJson = False,
 ) -> None:
@@ -60,6 +62,7 @@ def detect(
     """
     from tag2box.detection.writing import write_detections
     from tag2box.run_folder import RunFolder, detect_run
+    from tag2box.runtime.cluster import using
 
     check_on_error(on_error)
     kind = format_ or ("csv" if out is not None and out.suffix == ".csv" else "coco")
@@ -68,7 +71,7 @@ def detect(
     if folder.outdated:
         typer.echo(f"Note: {folder.outdated}", err=True)
     images = _images(photos, split, on_error)
-    with shown() as progress:
+    with shown() as progress, using(cluster, folder.folder):
         images, seen = first_look(images, on_error, workers, progress, as_json)
         found = detect_run(folder, images, workers=workers, progress=progress)
     written = write_detections(found, images, target, kind, min_score=min_score)

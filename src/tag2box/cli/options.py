@@ -15,10 +15,24 @@ if TYPE_CHECKING:
     from tag2box.images import ImageSet
     from tag2box.runtime.progress import Progress
 
-__all__ = ["AsJson", "OnError", "Run", "Split", "Workers", "check_on_error", "first_look", "say", "shown"]
+__all__ = [
+    "AsJson",
+    "Cluster",
+    "OnError",
+    "Run",
+    "Split",
+    "Workers",
+    "check_on_error",
+    "first_look",
+    "say",
+    "shown",
+]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one per core by default.")]
+Cluster = Annotated[
+    str | None, typer.Option(help="Work on a Dask cluster: tcp://host:8786, or local:4 (docs/scale.md).")
+]
 OnError = Annotated[str, typer.Option(help="What to do about bad photos: skip or fail.")]
 Split = Annotated[str | None, typer.Option(help="A part of the data, such as trainval or test.")]
 Run = Annotated[Path, typer.Option("--run", help="The folder of a finished run.")]

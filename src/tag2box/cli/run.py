@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-from tag2box.cli.options import AsJson, OnError, Split, Workers, check_on_error, first_look, say, shown
+from tag2box.cli.options import (
+    AsJson,
+    Cluster,
+    OnError,
+    Split,
+    Workers,
+    check_on_error,
+    first_look,
+    say,
+    shown,
+)
 
 __all__ = ["run"]
 
@@ -23,6 +33,7 @@ def run(
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings (docs/config.md).")] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", help="One setting, as stage.key=value.")] = None,
     workers: Workers = None,
+    cluster: Cluster = None,
     on_error: OnError = "skip",
     as_json: AsJson = False,
 ) -> None:
@@ -37,13 +48,14 @@ def run(
     from tag2box.data.reading import read_images
     from tag2box.pipeline import Config
     from tag2box.run_folder import fit_run, learnable, with_precision
+    from tag2box.runtime.cluster import using
     from tag2box.runtime.config import read_settings
 
     check_on_error(on_error)
     settings = read_settings(Config(), config, sets or ())
     images = read_images(data, tags, split, classes=classes or None, on_error=on_error)
     folder = out or _default_out(data)
-    with shown() as progress:
+    with shown() as progress, using(cluster, folder):
         images, seen = first_look(images, on_error, workers, progress, as_json)
         cost = estimate(
             len(images), settings.windows.max_windows, settings.features.dimensions or 1280, workers
@@ -56,16 +68,9 @@ def run(
             typer.echo(f"To be expected: {cost}, in {folder}")
             typer.echo(f"Precision of the network: {precision}")
         stages = fit_run(images, settings, folder, workers=workers, progress=progress)
-    answer = {
-        "run": str(folder),
-        "images": len(images),
-        "classes": list(images.classes),
-        "left_out": list(left_out),
-        "precision": precision,
-        "look": seen.to_dict(),
-        "stages": stages,
-    }
-    say(as_json, answer, _text(folder, stages))
+    kept = {"images": len(images), "classes": list(images.classes), "left_out": list(left_out)}
+    how = {"precision": precision, "look": seen.to_dict(), "stages": stages}
+    say(as_json, {"run": str(folder), **kept, **how}, _text(folder, stages))
 
 
 def _default_out(data: Path) -> Path:

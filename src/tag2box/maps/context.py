@@ -58,10 +58,10 @@ class Context:
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors * (self.length / np.where(norms > 0, norms, 1)), np.float32)
 
-    def of_all(self, maps: Maps, windows: Windows, a: int, z: int) -> Floats:
-        """The context of the windows of images a to z, in their order."""
+    def of_all(self, maps: Maps, windows: Windows) -> Floats:
+        """The context of all windows, (n_windows, 2k)."""
         with one_thread():
-            parts = [self(maps[i], windows[i], windows.sizes[i]) for i in range(a, z)]
+            parts = [self(maps[i], windows[i], windows.sizes[i]) for i in range(len(windows))]
         return np.concatenate([np.empty((0, self.width), np.float32), *parts])
 
 

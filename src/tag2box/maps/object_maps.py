@@ -95,6 +95,11 @@ class Maps(ByImage):
         """The map of image i, (h, w, c)."""
         return self.X[self.offsets[i] : self.offsets[i + 1]].reshape(*self.shape[i], self.X.shape[1])
 
+    def part(self, a: int, z: int) -> "Maps":
+        """The maps of images a to z."""
+        first, last = self.offsets[a], self.offsets[z]
+        return Maps(self.X[first:last], self.offsets[a : z + 1] - first, self.shape[a:z])
+
 
 @stored
 @dataclass(frozen=True)
@@ -108,6 +113,13 @@ class ObjectMaps:
         """The object maps, (n_classes, h, w), of a photo's last map, (h, w, c)."""
         above = np.asarray(map_, np.float32) @ self.V.T - self.a
         return np.ascontiguousarray(np.maximum(above, 0).transpose(2, 0, 1))
+
+    def of_all(self, maps: Maps, windows: Windows, ring: float) -> NDArray[np.float32]:
+        """The objectness of all windows, (n_windows, n_classes)."""
+        share = np.empty((len(windows.xyxy), len(self.a)), np.float32)
+        for i, (a, z) in enumerate(windows.spans()):
+            share[a:z] = objectness(self(maps[i]), windows[i], windows.sizes[i], ring)
+        return share
 
 
 @stored
@@ -156,10 +168,7 @@ def find_objectness(maps: Maps, windows: Windows, tags: NDArray[np.int8], config
     Memory: 4 bytes a window and class, and 8 c^2 for the covariance of a class.
     """
     of = fit_object_maps(maps, tags, config.components)
-    share = np.empty((len(windows.xyxy), len(of.a)), np.float32)
-    for i, (a, z) in enumerate(windows.spans()):
-        share[a:z] = objectness(of(maps[i]), windows[i], windows.sizes[i], config.ring)
-    return Objectness(of, share)
+    return Objectness(of, of.of_all(maps, windows, config.ring))
 
 
 def objectness(

@@ -59,7 +59,6 @@ def find_cells(
     images: ImageSet,
     side: int,
     config: FeaturesConfig,
-    *,
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> NDArray[np.float16]:

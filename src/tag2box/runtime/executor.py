@@ -1,13 +1,17 @@
-"""`map_ordered`: a pure function over many items, in this process or in several, results in order.
+"""`map_ordered`: a pure function over many items, in this process, in several, or on many machines.
 
-Order in, order out: what is computed does not depend on the number of workers.
+Order in, order out: what is computed does not depend on the number of workers, or on where they are.
 """
 
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, TypeVar
 
 from joblib import Parallel, cpu_count, delayed
 from joblib.externals.loky import process_executor
@@ -16,10 +20,17 @@ from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.processes import follow_parent, why_it_died
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = ["map_ordered", "n_workers"]
+if TYPE_CHECKING:
+    from tag2box.runtime.cluster import Cluster
+
+__all__ = ["current_cluster", "map_ordered", "n_workers", "on_cluster"]
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+# Items that a worker of a cluster is given at a time, at most.
+BATCH = 32
+_CLUSTER: ContextVar["Cluster | None"] = ContextVar("cluster", default=None)
 
 
 def n_workers(workers: int | None) -> int:
@@ -43,10 +54,15 @@ def map_ordered(
 
     Only a few results wait at a time, so memory is bounded by the consumer. Libraries inside a worker are
     held to one thread each (joblib sets that), so that workers do not fight for the cores.
+    Within `on_cluster` the workers are those of the cluster.
     """
     count = min(n_workers(workers), max(len(items), 1))
     results: Iterable[R]
-    if count == 1:
+    if cluster := current_cluster():
+        size = min(max(len(items) // (8 * cluster.size), 1), BATCH)
+        tasks = (partial(_each, function, items[i : i + size]) for i in range(0, len(items), size))
+        results = chain.from_iterable(cluster.run(tasks))
+    elif count == 1:
         results = map(function, items)
     else:
         pool = Parallel(
@@ -64,6 +80,25 @@ def map_ordered(
             yield result
     except BrokenProcessPool as error:
         raise Tag2BoxError(why_it_died(str(error))) from error
+
+
+@contextmanager
+def on_cluster(cluster: "Cluster | None") -> Iterator[None]:
+    """While this lasts, work is spread over the workers of `cluster`, where there is one."""
+    before = _CLUSTER.set(cluster)
+    try:
+        yield
+    finally:
+        _CLUSTER.reset(before)
+
+
+def current_cluster() -> "Cluster | None":
+    """The cluster that work is spread over now."""
+    return _CLUSTER.get()
+
+
+def _each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    return [function(item) for item in items]
 
 
 def _in_worker(parent: int, function: Callable[[T], R], item: T) -> R:

@@ -4,6 +4,7 @@ import errno
 import hashlib
 import json
 import os
+import platform
 import re
 import secrets
 import warnings
@@ -33,9 +34,11 @@ __all__ = [
 # What a file system without locks answers.
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 SURROGATE = re.compile("[\ud800-\udfff]")
-# Files that are being written. A process is known by its number and, as numbers come again, a random word.
+# Files that are being written. A process is known by its number and, as numbers come again and machines may
+# share a folder, by a word: four letters are the machine's, four are random.
 TEMPORARY = re.compile(r"\..+\.(\d{1,10})-([0-9a-f]{8})-\d+\.tag2box")
-PROCESS, WRITES = secrets.token_hex(4), count()
+MACHINE = f"{zlib.crc32(platform.node().encode()) & 0xFFFF:04x}"
+PROCESS, WRITES = f"{MACHINE}{secrets.token_hex(2)}", count()
 ALONE = "see to it that only one run at a time works there"
 
 
@@ -81,7 +84,7 @@ def _sweep(folder: Path) -> None:
 
 def _at_work(pid: int, process: str) -> bool:
     """Whether that process may still be writing; where the system cannot tell, it may."""
-    if os.name != "posix":
+    if os.name != "posix" or not process.startswith(MACHINE):
         return True
     if pid == os.getpid():
         return process == PROCESS

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import zlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,7 +17,7 @@ from tag2box.runtime.arrays import checksum, npy_header, npz_bytes, read_npz
 from tag2box.runtime.files import append_line, to_json, write_whole, writing
 from tag2box.runtime.packing import pack, unpack
 
-__all__ = ["BROKEN", "DamagedError", "Rows", "Shards", "intact_rows", "rows_are_intact"]
+__all__ = ["BROKEN", "Block", "DamagedError", "Place", "Rows", "Shards", "intact_rows", "rows_are_intact"]
 
 # What reading a file that something has damaged can raise.
 BROKEN = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError, Tag2BoxError)
@@ -59,20 +60,23 @@ class Shards:
 
 
 class Rows:
-    """An array (n, d) in `X.npy`, allocated at once and filled in any order; `X.blocks` lists what is in it.
+    """An array (n, d) in `NAME.npy`, allocated at once and filled in any order.
+
+    `NAME.blocks` lists what is in it.
 
     Data reach the disk before their line in that list does, so what it lists is there, whenever a run is
     killed. What was damaged in the meantime is found by its checksum and is not counted as there.
     """
 
-    def __init__(self, folder: Path, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
-        self.folder, self.file, self.list = folder, folder / "X.npy", folder / "X.blocks"
+    def __init__(self, folder: Path, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+        self.folder, self.name = folder, name
+        self.file, self.list = folder / f"{name}.npy", folder / f"{name}.blocks"
         self.shape, self.dtype = shape, dtype
         self.header = npy_header(shape, dtype)
         self.row = shape[1] * dtype.itemsize
         self.size = len(self.header) + shape[0] * self.row
         with writing(self.file):
-            self.done = intact_rows(folder)
+            self.done = intact_rows(folder, name)
             if self.done.get("header") != self._head() or self.file.stat().st_size != self.size:
                 self._allocate()
                 self.done = {"header": self._head()}
@@ -97,16 +101,14 @@ class Rows:
         """Whether the rows of items a to z are there."""
         return f"{a}-{z}" in self.done
 
-    def save(self, a: int, z: int, first: int, X: NDArray[Any]) -> None:
-        """Write the rows of items a to z, from row `first` on; then list them."""
-        data = np.ascontiguousarray(X, self.dtype).data
+    def place(self, a: int, z: int, first: int, n: int) -> "Place":
+        """Where the rows of items a to z go: n rows from row `first` on."""
         start = len(self.header) + first * self.row
-        with writing(self.file), self.file.open("r+b") as file:
-            file.seek(start)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        block = self.done[f"{a}-{z}"] = _block(f"{a}-{z}", start, data)
+        return Place(self.file.absolute(), f"{a}-{z}", start, (n, self.shape[1]), self.dtype.str)
+
+    def list_block(self, a: int, z: int, block: Block) -> None:
+        """The rows of items a to z are there, as `Place.write` says: list them."""
+        self.done[f"{a}-{z}"] = block
         append_line(self.list, _line(f"{a}-{z}", block))
 
     def finish(self) -> None:
@@ -119,6 +121,32 @@ class Rows:
     def outline(self) -> NDArray[Any]:
         """An array of the shape and type of this one, without its numbers: no file is open, it can move."""
         return np.broadcast_to(np.zeros((), self.dtype), self.shape)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Room for some rows in the file of `Rows`; whoever made them writes them there, on any machine."""
+
+    file: Path
+    name: str
+    start: int
+    shape: tuple[int, int]
+    dtype: str
+
+    def write(self, X: NDArray[Any]) -> Block:
+        """Write the rows, and wait until they are on the disk; what is to be listed of them."""
+        if X.shape != self.shape:
+            raise Tag2BoxError(
+                f"{self.file.parent.parent.name} of items {self.name.replace('-', ' to ')} are {X.shape}, "
+                f"where {self.shape} was expected"
+            )
+        data = np.ascontiguousarray(X, self.dtype).data
+        with writing(self.file), self.file.open("r+b") as file:
+            file.seek(self.start)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        return _block(self.name, self.start, data)
 
 
 def _block(name: str, start: int, data: memoryview) -> Block:
@@ -140,22 +168,22 @@ def _listed(blocks: dict[str, Block]) -> str:
     return "".join(f"{_line(name, block)}\n" for block, name in in_order)
 
 
-def rows_are_intact(folder: Path) -> bool:
-    """Whether every byte of `X.npy` is as it was written, and of the list of its blocks."""
-    blocks = intact_rows(folder)
+def rows_are_intact(folder: Path, name: str) -> bool:
+    """Whether every byte of `NAME.npy` is as it was written, and of the list of its blocks."""
+    blocks = intact_rows(folder, name)
     size = sum(end - start for start, end, _ in blocks.values())
     return (
-        size == (folder / "X.npy").stat().st_size
-        and _listed(blocks).encode() == (folder / "X.blocks").read_bytes()
+        size == (folder / f"{name}.npy").stat().st_size
+        and _listed(blocks).encode() == (folder / f"{name}.blocks").read_bytes()
     )
 
 
-def intact_rows(folder: Path) -> dict[str, Block]:
-    """The blocks of `X.npy` in `folder` that are as they were written, by name; none where it is missing."""
+def intact_rows(folder: Path, name: str) -> dict[str, Block]:
+    """The blocks of `NAME.npy` in `folder` that are as they were written; none where it is missing."""
     try:
         # A line without its end was cut short by a kill: what it would have listed is made again.
-        lines = (folder / "X.blocks").read_text("ascii", errors="replace").split("\n")[:-1]
-        with (folder / "X.npy").open("rb") as file:
+        lines = (folder / f"{name}.blocks").read_text("ascii", errors="replace").split("\n")[:-1]
+        with (folder / f"{name}.npy").open("rb") as file:
             return dict(found for line in lines if (found := _intact(file, line)))
     except FileNotFoundError:
         return {}

@@ -7,21 +7,24 @@ import os
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
 from numpy.typing import DTypeLike, NDArray
 
-from tag2box.errors import Tag2BoxError
-from tag2box.runtime.executor import n_workers
-from tag2box.runtime.parts import DamagedError, Shards
+from tag2box.runtime.executor import current_cluster, n_workers
+from tag2box.runtime.parts import Block, DamagedError, Place, Shards
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.store import Store
 
-__all__ = ["Run"]
+__all__ = ["Part", "Run"]
 
 T = TypeVar("T")
+# What computes a part of a result: (the number of processes, who is told of the progress) -> it.
+Part = Callable[[int | None, Progress], T]
+Bounds = Sequence[tuple[int, int]]
 
 # Items (images) in a shard: some seconds of work, lost at most when a run is killed.
 SHARD = 32
@@ -52,17 +55,27 @@ class Run:
         self,
         stage: str,
         n: int,
-        compute: Callable[[int, int, Progress], T],
+        part: Callable[[int, int], Part[T]],
         merge: Callable[[Sequence[T]], T],
     ) -> T:
-        """The same for n items, computed shard by shard: `compute(a, z, progress)` of items a to z."""
+        """The same for n items, computed shard by shard: `part(a, z)` computes that of items a to z.
 
-        return self._in_parts(
-            stage,
-            _bounds(n),
-            lambda missing: (compute(a, z, self._within(a, n)) for a, z in missing),
-            merge,
-        )
+        On a cluster a worker computes a shard and saves it.
+        """
+
+        def produce(stored: Shards, missing: Bounds) -> Iterator[T]:
+            if cluster := current_cluster():
+                tasks = (partial(_make_shard, stored, a, z, part(a, z)) for a, z in missing)
+                for (a, z), _ in zip(missing, cluster.run(tasks), strict=True):
+                    self.progress(stage, z, n)
+                    yield stored.load(a, z)
+                return
+            for a, z in missing:
+                made = part(a, z)(self.workers, self._within(a, n))
+                stored.save(a, z, made)
+                yield made
+
+        return self._in_parts(stage, _bounds(n), produce, merge)
 
     def in_blocks(
         self,
@@ -73,37 +86,36 @@ class Run:
     ) -> T:
         """The same for n blocks that are computed in one go: `compute(skip, progress)` of all but some."""
 
-        def produce(missing: Sequence[tuple[int, int]]) -> Iterator[T]:
+        def produce(stored: Shards, missing: Bounds) -> Iterator[T]:
             skip = set(range(n)) - {a for a, _ in missing}
-            return compute(skip, lambda label, done, _: self.progress(label, len(skip) + done, n))
+            blocks = compute(skip, lambda label, done, _: self.progress(label, len(skip) + done, n))
+            for (a, z), made in zip(missing, blocks, strict=True):
+                stored.save(a, z, made)
+                yield made
 
         return self._in_parts(stage, [(i, i + 1) for i in range(n)], produce, merge)
 
     def _in_parts(
         self,
         stage: str,
-        bounds: Sequence[tuple[int, int]],
-        produce: Callable[[Sequence[tuple[int, int]]], Iterator[T]],
+        bounds: Bounds,
+        produce: Callable[[Shards, Bounds], Iterator[T]],
         merge: Callable[[Sequence[T]], T],
     ) -> T:
-        """The result that is merged of parts; `produce` makes those that are missing or damaged."""
+        """The result that is merged of parts; `produce` makes and saves those that are missing or damaged."""
 
         def make() -> None:
             stored = self.store.shards(stage, self.keys[stage])
             parts: dict[tuple[int, int], T] = dict(self._intact(stored, bounds))
             missing = [part for part in bounds if part not in parts]
             with self._timed(stage, shards=len(bounds), shards_reused=len(parts)):
-                for part, made in zip(missing, produce(missing), strict=True):
-                    stored.save(*part, made)
-                    parts[part] = made
+                parts |= zip(missing, produce(stored, missing), strict=True)
                 self.store.save(stage, self.keys[stage], merge([parts[part] for part in bounds]))
 
         found: T = self._stored(stage, make)
         return found
 
-    def _intact(
-        self, stored: Shards, bounds: Sequence[tuple[int, int]]
-    ) -> Iterator[tuple[tuple[int, int], Any]]:
+    def _intact(self, stored: Shards, bounds: Bounds) -> Iterator[tuple[tuple[int, int], Any]]:
         for a, z in bounds:
             try:
                 if stored.has(a, z):
@@ -117,28 +129,35 @@ class Run:
         offsets: NDArray[Any],
         width: int,
         dtype: DTypeLike,
-        compute: Callable[[int, int, Progress], NDArray[Any]],
+        part: Callable[[int, int], Part[NDArray[Any]]],
         wrap: Callable[[NDArray[Any]], T],
+        *,
+        name: str = "X",
     ) -> T:
         """The same for one large array, (n_rows, width): item i has rows offsets[i] to offsets[i + 1].
 
-        `wrap(X)` is the record.
+        `wrap(array)` is the record, and `name` the name of the array in it.
         """
 
         def make() -> None:
-            rows = self.store.rows(stage, self.keys[stage], (int(offsets[-1]), width), dtype)
+            rows = self.store.rows(stage, self.keys[stage], name, (int(offsets[-1]), width), dtype)
             n = len(offsets) - 1
             bounds = _bounds(n)
             missing = [(a, z) for a, z in bounds if not rows.has(a, z)]
+
+            def place(a: int, z: int) -> Place:
+                return rows.place(a, z, int(offsets[a]), int(offsets[z] - offsets[a]))
+
             with self._timed(stage, shards=len(bounds), shards_reused=len(bounds) - len(missing)):
-                for a, z in missing:
-                    X = compute(a, z, self._within(a, n))
-                    if X.shape != (offsets[z] - offsets[a], width):
-                        raise Tag2BoxError(
-                            f"{stage} of items {a} to {z} are {X.shape}, "
-                            f"where {(int(offsets[z] - offsets[a]), width)} was expected"
-                        )
-                    rows.save(a, z, int(offsets[a]), X)
+                if cluster := current_cluster():
+                    tasks = (partial(_make_rows, place(a, z), part(a, z)) for a, z in missing)
+                    for (a, z), block in zip(missing, cluster.run(tasks), strict=True):
+                        self.progress(stage, z, n)
+                        rows.list_block(a, z, block)
+                else:
+                    for a, z in missing:
+                        X = part(a, z)(self.workers, self._within(a, n))
+                        rows.list_block(a, z, place(a, z).write(X))
                 self.store.save_rows(stage, self.keys[stage], rows, wrap(rows.outline()))
 
         found: T = self._stored(stage, make)
@@ -178,6 +197,16 @@ class Run:
     def _within(self, first: int, n: int) -> Progress:
         """Progress of a shard that starts at item `first`, told as that of all n items."""
         return lambda label, done, _total: self.progress(label, first + done, n)
+
+
+def _make_shard(stored: Shards, a: int, z: int, part: Part[Any]) -> None:
+    """On a worker of a cluster: compute a shard and save it."""
+    stored.save(a, z, part(1, silent))
+
+
+def _make_rows(place: Place, part: Part[NDArray[Any]]) -> Block:
+    """On a worker of a cluster: compute rows and write them; what is to be listed of them."""
+    return place.write(part(1, silent))
 
 
 def _bounds(n: int) -> list[tuple[int, int]]:

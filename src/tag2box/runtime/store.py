@@ -108,14 +108,14 @@ class Store:
         """The finished shards of a result that is being made."""
         return Shards(self._home(stage, key, ".part"))
 
-    def rows(self, stage: str, key: str, shape: tuple[int, int], dtype: DTypeLike) -> Rows:
+    def rows(self, stage: str, key: str, name: str, shape: tuple[int, int], dtype: DTypeLike) -> Rows:
         """One large array that is being made, shard by shard, in its final file."""
-        return Rows(self._home(stage, key, ".part"), shape, np.dtype(dtype))
+        return Rows(self._home(stage, key, ".part"), name, shape, np.dtype(dtype))
 
     def save_rows(self, stage: str, key: str, rows: Rows, record: Any) -> None:
-        """Finish a result whose array X was made with `rows`: the file moves, it is not copied."""
+        """Finish a result with an array that was made with `rows`: the file moves, it is not copied."""
         rows.finish()
-        self._finish(rows.folder, stage, key, record, written=("X",))
+        self._finish(rows.folder, stage, key, record, written=(rows.name,))
         self.tidy(stage, key)
 
     def tidy(self, stage: str, key: str) -> None:
@@ -126,7 +126,7 @@ class Store:
     def reopen(self, stage: str, key: str) -> None:
         """Take a damaged result for an unfinished one: rows that are intact will not be made again."""
         home, part = self._home(stage, key), self._home(stage, key, ".part")
-        if intact_rows(home):
+        if any(intact_rows(home, blocks.stem) for blocks in home.glob("*.blocks")):
             _remove(part)
             with writing(home):
                 home.rename(part)
@@ -204,7 +204,7 @@ def _checked_array(home: Path, name: str, crc: int | None) -> NDArray[Any]:
     if crc == UNKNOWN:
         return read_array(path)
     if crc is None:
-        intact = rows_are_intact(home)
+        intact = rows_are_intact(home, name)
     else:
         with path.open("rb") as file:
             intact = checksum(file) == crc

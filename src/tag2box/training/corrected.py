@@ -6,7 +6,7 @@ a little, all windows of photos without the class and, in a photo that was revie
 that overlaps no accepted box. The detector that comes of them finds the boxes of the other photos anew.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,10 +26,11 @@ from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import calibrate
 from tag2box.training.initial import train_svms
-from tag2box.training.refinement import Refined, best_of_image, best_windows
+from tag2box.training.refinement import ByPhoto, Refined, best_of_image, best_windows
 from tag2box.training.retraining import RetrainConfig, beside
 from tag2box.training.scoring import Weights
 from tag2box.windows.search import Windows
+from tag2box.windows.spans import Spans
 
 __all__ = ["judged_context", "judged_features", "label_windows", "learn_corrected"]
 
@@ -110,27 +111,26 @@ def learn_corrected(
     judged: NDArray[np.floating],
     corrections: Corrections,
     start: Refined,
-    score: Callable[[Weights], Floats],
+    score: Callable[[Weights], ByPhoto],
     config: RetrainConfig,
     *,
     progress: Progress = silent,
 ) -> Refined:
     """The detector of every class with what a person said, from the one without.
 
-    judged: the `judged_features`. score: of all windows for every class, (n_windows, n_classes), by weights.
+    judged: the `judged_features`. score: the scores of each photo's windows for every class, by weights; it
+    is called for each pass over the photos.
     """
     both = Features(cast(NDArray[np.floating], _Stacked(features.X, judged)), features.offsets)
     tags = _open_tags(corrections)
-    choice = _choose(windows, corrections, tags, score(start))
+    choice, _ = _choose(windows, corrections, tags, score(start))
     for _ in range(TURNS):
         positives, negatives = label_windows(windows, corrections, choice, config)
         weights = train_svms(
             both, positives, negatives, config.svm, progress=progress, label="learning with corrections"
         )
-        scores = score(weights)
-        choice = _choose(windows, corrections, tags, scores)
-    curves = calibrate(best_of_image(windows, scores), corrections.tags)
-    best = tuple(scores[rows, c].astype(np.float64) for c, rows in enumerate(choice))
+        choice, best = _choose(windows, corrections, tags, score(weights))
+    curves = calibrate(best_of_image(score(weights)), corrections.tags)
     return Refined(weights.W, weights.b, weights.trace, choice, curves, best, start.reliability)
 
 
@@ -142,30 +142,44 @@ def _open_tags(corrections: Corrections) -> NDArray[np.int8]:
 
 
 def _choose(
-    windows: Windows, corrections: Corrections, tags: NDArray[np.int8], scores: Floats
-) -> tuple[Rows, ...]:
-    """The best window of each photo that has the class and no accepted box; never one that was rejected."""
-    allowed = scores.copy()
-    wrong = ~corrections.right
-    for image, label, box in zip(
-        corrections.image[wrong], corrections.label[wrong], corrections.xyxy[wrong], strict=True
-    ):
-        a, z = windows.offsets[image], windows.offsets[image + 1]
-        allowed[a:z, label][iou_matrix(windows[image], box[None])[:, 0] > REJECTED] = -np.inf
-    best = best_windows(windows, tags, allowed)
-    return tuple(rows[np.isfinite(allowed[rows, c])] for c, rows in enumerate(best))
+    windows: Windows, corrections: Corrections, tags: NDArray[np.int8], scores: ByPhoto
+) -> tuple[tuple[Rows, ...], tuple[NDArray[np.float64], ...]]:
+    """The best window of each photo that has the class and no accepted box, and its score.
+
+    It is never one that was rejected.
+    """
+    rows, best = best_windows(windows, tags, _allowed(windows, corrections, scores))
+    some = [np.isfinite(each) for each in best]
+    return (
+        tuple(each[kept] for each, kept in zip(rows, some, strict=True)),
+        tuple(each[kept] for each, kept in zip(best, some, strict=True)),
+    )
+
+
+def _allowed(windows: Windows, corrections: Corrections, scores: ByPhoto) -> Iterator[Floats]:
+    """The scores of each photo, -inf for windows that were rejected."""
+    wrong = np.flatnonzero(~corrections.right)
+    judged = set(corrections.image[wrong].tolist())
+    for i, mine in enumerate(scores):
+        allowed = mine
+        if i in judged:
+            allowed = mine.copy()
+            for k in wrong[corrections.image[wrong] == i]:
+                same = iou_matrix(windows[i], corrections.xyxy[k, None])[:, 0] > REJECTED
+                allowed[same, corrections.label[k]] = -np.inf
+        yield allowed
 
 
 def label_windows(
     windows: Windows, corrections: Corrections, found: Sequence[Rows], config: RetrainConfig
-) -> tuple[list[Rows], list[Rows]]:
+) -> tuple[list[Rows], list[Spans]]:
     """The positives and the negatives of each class: rows of the windows, then of the judged boxes.
 
     found: of each class, the window that is taken for the object in photos without an accepted box.
     """
     positives, negatives = [], []
     for c, rows in enumerate(found):
-        mine, others = [np.empty(0, np.int64)], [windows.rows_of(corrections.tags[:, c] == -1)]
+        mine, others = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for row, image in zip(rows.tolist(), windows.image_of(rows).tolist(), strict=True):
             near, around = beside(windows, image, windows.xyxy[[row]], config)
             mine.append(near)
@@ -183,5 +197,6 @@ def label_windows(
                 wrong = wrong[overlap < config.near[1]]
             others.append(len(windows.xyxy) + wrong)
         positives.append(np.concatenate(mine))
-        negatives.append(np.unique(np.concatenate(others)))
+        absent = Spans.of_images(windows, corrections.tags[:, c] == -1)
+        negatives.append(absent | Spans.of_rows(np.concatenate(others)))
     return positives, negatives

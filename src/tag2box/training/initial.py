@@ -21,8 +21,9 @@ from tag2box.mil.losses import LOSSES, SMOOTH, loss_named
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
 from tag2box.runtime.checks import check_above, check_at_least
 from tag2box.runtime.progress import Progress, silent
-from tag2box.training.scoring import Weights, score_windows
+from tag2box.training.scoring import Weights, score_blocks
 from tag2box.windows.search import Windows
+from tag2box.windows.spans import Spans
 
 __all__ = ["InitialConfig", "first_positives", "train_initial", "train_svms"]
 
@@ -102,45 +103,87 @@ def train_initial(
 ) -> Weights:
     """The SVM of every class: its covered windows against all windows of its negative images.
 
-    Passes over X: `config.rounds` less one. Memory: 4 d bytes a window held.
+    Passes over X: `config.rounds` less one. Memory: 4 d bytes a window held, of one class at a time.
     """
     positives = [first_positives(cover, windows) for cover in covers]
-    negatives = [features.rows_of(column == -1) for column in tags.T]
+    negatives = [Spans.of_images(features, column == -1) for column in tags.T]
     return train_svms(features, positives, negatives, config, progress=progress, label="initial detector")
 
 
 def train_svms(
     features: Features,
     positives: Sequence[Rows],
-    negatives: Sequence[Rows],
+    negatives: Sequence[Spans],
     config: InitialConfig,
     *,
     progress: Progress = silent,
     label: str = "SVM",
 ) -> Weights:
-    """The SVM of every class, of its `positives` against its `negatives`: rows of X, one array per class."""
+    """The SVM of every class, of its `positives` against its `negatives`: rows of X, for each class."""
     machines = [_Machine(features, *rows, config) for rows in zip(positives, negatives, strict=True)]
     progress(label, 0, config.rounds)
     for round_ in range(config.rounds):
         for machine in machines:
             machine.train()
         progress(label, round_ + 1, config.rounds)
-        if round_ + 1 < config.rounds:
-            scores = score_windows(features.X, _weights(machines))
-            if not sum([machine.mine(scores[:, c]) for c, machine in enumerate(machines)]):
-                break
+        if round_ + 1 < config.rounds and not _mine(features, machines):
+            break
     progress(label, config.rounds, config.rounds)
     return _weights(machines)
+
+
+def _mine(features: Features, machines: "Sequence[_Machine]") -> int:
+    """One pass over X: every machine takes in its hardest negatives; how many are new."""
+    found = [_Hardest(machine) for machine in machines]
+    for first, scores in score_blocks(features.X, _weights(machines)):
+        for c, hardest in enumerate(found):
+            hardest.look(first, scores[:, c])
+    return sum([machine.take_in(hardest.rows()) for machine, hardest in zip(machines, found, strict=True)])
+
+
+class _Hardest:
+    """The hardest negatives with a loss that a machine does not hold, of scores that come in blocks of rows.
+
+    Of equal scores the first rows count: so what is dropped on the way would be dropped at the end.
+    """
+
+    def __init__(self, machine: "_Machine") -> None:
+        self.machine, self.n = machine, machine.config.hardest
+        self.least = np.float32(-1)
+        self.found = [(np.empty(0, np.int64), np.empty(0, np.float32))]
+        self.waiting = 0
+
+    def look(self, first: int, scores: NDArray[np.float32]) -> None:
+        """See the scores of the rows from `first` on."""
+        rows = first + np.flatnonzero(scores > self.least)
+        rows = rows[self.machine.negatives.has(rows)]
+        rows = np.setdiff1d(rows, self.machine.held, assume_unique=True)
+        self.found.append((rows, scores[rows - first]))
+        self.waiting += len(rows)
+        if self.waiting > 4 * self.n:
+            self._drop()
+
+    def _drop(self) -> None:
+        rows, scores = (np.concatenate(parts) for parts in zip(*self.found, strict=True))
+        best = np.sort(np.argsort(-scores, kind="stable")[: self.n])
+        if len(best) == self.n:
+            self.least = scores[best].min()
+        self.found, self.waiting = [(rows[best], scores[best])], len(best)
+
+    def rows(self) -> Rows:
+        """What was found, ascending."""
+        self._drop()
+        return self.found[0][0]
 
 
 class _Machine:
     """One class: its positives, the negatives it holds, and θ = (w, v) with the intercept βv."""
 
-    def __init__(self, features: Features, positives: Rows, negatives: Rows, config: InitialConfig) -> None:
+    def __init__(self, features: Features, positives: Rows, negatives: Spans, config: InitialConfig) -> None:
         self.X, self.config = features.X, config
         self.positives, self.negatives = positives, negatives
         rng = np.random.default_rng(config.seed)
-        self.held = np.sort(rng.permutation(negatives)[: config.hardest])
+        self.held = np.sort(negatives[rng.permutation(len(negatives))[: config.hardest]])
         self.theta = np.zeros(features.X.shape[1] + 1)
         self.trace: list[dict[str, float]] = []
 
@@ -169,11 +212,8 @@ class _Machine:
         )
         self.held = self.held[scores[y < 0] > EVICT]
 
-    def mine(self, scores: NDArray[np.float32]) -> int:
-        """Take in the hardest negatives that have a loss; how many are new."""
-        hard = self.negatives[scores[self.negatives] > -1]
-        new = np.setdiff1d(hard, self.held)
-        new = new[np.argsort(-scores[new], kind="stable")[: self.config.hardest]]
+    def take_in(self, new: Rows) -> int:
+        """Hold these negatives too; how many they are."""
         self.held = np.union1d(self.held, new)
         return len(new)
 

@@ -17,7 +17,7 @@ In a class's trace a round has the objective over all windows, how many were hel
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -36,18 +36,22 @@ from tag2box.runtime.checks import check_above, check_at_least, check_choice
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import calibrate
-from tag2box.training.scoring import Weights, score_windows
+from tag2box.training.scoring import Weights, score_groups, score_photos
 from tag2box.windows.search import Windows
 
-__all__ = ["RefineConfig", "Refined", "best_of_image", "best_windows", "refine", "with_findings"]
+__all__ = ["ByPhoto", "RefineConfig", "Refined", "best_of_image", "best_windows", "refine", "with_findings"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
+# The scores of each photo's windows for every class, (n_i, n_classes), one photo after another.
+ByPhoto = Iterable[NDArray[np.float32]]
 
 log = logging.getLogger("tag2box")
 
 METHODS = ("slsvm", "lsvm", "none")
 MAX_ITER = 200
+# Windows that a class holds at first, at most: 2 GB of 1024 dimensions. More images hold fewer windows each.
+MOST_HELD = 500_000
 
 
 @dataclass(frozen=True)
@@ -142,12 +146,13 @@ def refine(
 ) -> Refined:
     """The refined detector of every class, from `initial`; objectness: (n_windows, n_classes).
 
-    At most `config.rounds` passes over the features and two more. Memory: 17 bytes a window and class
-    (scores, objectness, which are held), and the windows held of one class at a time, 4 d bytes each.
+    At most `config.rounds` passes over the features and three more. Memory: one byte a window and class, for
+    which are held, and those held of one class at a time, 4 d bytes each; `MOST_HELD` limits them at first.
     """
     if objectness is None and ((config.method != "none" and config.prior > 0) or config.objectness > 0):
         raise InputError("prior and objectness need the objectness of the windows: give it, or set both to 0")
-    share = np.zeros((len(features.X), tags.shape[1]), np.float32) if objectness is None else objectness
+    shape = len(features.X), tags.shape[1]
+    share = np.broadcast_to(np.float32(0), shape) if objectness is None else objectness
     weights = initial
     if config.method != "none":
         classes = [
@@ -155,35 +160,46 @@ def refine(
             for c in range(tags.shape[1])
         ]
         weights = _descend(features, classes, progress)
-    scores = score_windows(features.X, weights) + np.float32(config.objectness) * share
-    return with_findings(weights, windows, tags, scores, scores)
+
+    def scored() -> Iterator[NDArray[np.float32]]:
+        photos = zip(windows.spans(), score_photos(features.X, features.offsets, weights), strict=True)
+        return (scores + np.float32(config.objectness) * share[a:z] for (a, z), scores in photos)
+
+    return with_findings(weights, windows, tags, scored(), scored())
 
 
 def with_findings(
     weights: Weights,
     windows: Windows,
     tags: NDArray[np.int8],
-    scores: NDArray[np.float32],
-    unaided: NDArray[np.float32],
+    scores: ByPhoto,
+    unaided: ByPhoto,
 ) -> Refined:
     """`weights`, with the best window of each positive image by `scores`, and the confidences' curves.
 
     unaided: the scores that these images would have if their tags were not known, as new ones have them.
     """
-    mined = best_windows(windows, tags, scores)
-    best = tuple(scores[rows, c].astype(np.float64) for c, rows in enumerate(mined))
-    curves = calibrate(best_of_image(windows, unaided), tags)
-    return Refined(weights.W, weights.b, weights.trace, mined, curves, best)
+    mined, best = best_windows(windows, tags, scores)
+    return Refined(weights.W, weights.b, weights.trace, mined, calibrate(best_of_image(unaided), tags), best)
 
 
-def best_windows(windows: Windows, tags: NDArray[np.int8], scores: NDArray[np.float32]) -> tuple[Rows, ...]:
-    """The best-scored window of each positive image, in their order: rows of X, one array per class."""
-    return tuple(windows.best_of(tags[:, c] == 1, scores[:, c]) for c in range(tags.shape[1]))
+def best_windows(
+    windows: Windows, tags: NDArray[np.int8], scores: ByPhoto
+) -> tuple[tuple[Rows, ...], tuple[Floats, ...]]:
+    """The best-scored window of each positive image, in order: rows of X, and scores, for each class."""
+    rows: list[list[int]] = [[] for _ in tags.T]
+    best: list[list[float]] = [[] for _ in tags.T]
+    for first, present, mine in zip(windows.offsets[:-1].tolist(), tags == 1, scores, strict=True):
+        for c in np.flatnonzero(present) if len(mine) else ():
+            at = int(mine[:, c].argmax())
+            rows[c].append(first + at)
+            best[c].append(float(mine[at, c]))
+    return tuple(np.array(each, np.int64) for each in rows), tuple(np.array(each, float) for each in best)
 
 
-def best_of_image(windows: Windows, scores: NDArray[np.float32]) -> NDArray[np.float32]:
+def best_of_image(scores: ByPhoto) -> NDArray[np.float32]:
     """(n_images, n_classes); -inf where an image has no windows."""
-    return np.stack([scores[a:z].max(axis=0, initial=-np.inf) for a, z in windows.spans()])
+    return np.stack([mine.max(axis=0, initial=-np.inf) for mine in scores])
 
 
 def _descend(features: Features, classes: "Sequence[_Class]", progress: Progress) -> Weights:
@@ -191,9 +207,11 @@ def _descend(features: Features, classes: "Sequence[_Class]", progress: Progress
     rounds = classes[0].config.rounds
     progress("refinement", 0, rounds)
     for round_ in range(rounds + 1):
-        scores = score_windows(features.X, _weights(classes))
-        for c, one in enumerate(classes):
-            one.look(scores[:, c])
+        for photos, scores in score_groups(features.X, features.offsets, _weights(classes)):
+            for c, one in enumerate(classes):
+                one.look(photos, scores[:, c])
+        for one in classes:
+            one.judge()
         if round_ == rounds or all(one.done for one in classes):
             break
         for one in classes:
@@ -226,69 +244,81 @@ class _Class:
         c: int,
         config: RefineConfig,
     ) -> None:
-        bags = np.flatnonzero((tags != 0) & (windows.counts > 0))
-        self.X, self.share, self.config = features.X, share, config
-        self.y = tags[bags].astype(np.float64)
+        self.windows, self.X, self.share, self.config = windows, features.X, share, config
+        self.bags = np.flatnonzero((tags != 0) & (windows.counts > 0))  # images
+        self.y = tags[self.bags].astype(np.float64)
         self.cost = np.where(self.y > 0, config.C * config.positive_weight, config.C)
-        self.offsets = np.cumsum([0, *windows.counts[bags]])  # of the bags' windows among themselves
-        self.rows = windows.rows_of(bags)
-        self.held = np.zeros(len(self.rows), np.bool_)
+        self.held = np.zeros(len(features.X), np.bool_)
         self.theta = np.append(initial.W[c], initial.b[c] / config.bias)
         self.best_theta, self.best_value = self.theta, np.inf
         self.witness = np.empty(0, np.int64)
+        self.f, self.where, self.entered = np.empty(len(self.bags)), np.empty(len(self.bags), np.int64), 0
         self.trace: list[dict[str, float]] = []
         self.done = not (self.y > 0).any() or not (self.y < 0).any()
 
-    def look(self, scores: NDArray[np.float32]) -> None:
-        """See all windows' scores: take in those that would change the answer, or be done."""
+    def look(self, photos: range, scores: NDArray[np.float32]) -> None:
+        """See the scores of all windows of some photos: take in those that would change the answer."""
+        some = slice(*np.searchsorted(self.bags, [photos.start, photos.stop]))
+        bags = self.bags[some]
+        if self.done or len(bags) == 0:
+            return
+        rows = self.windows.rows_of(bags)
+        offsets = np.append(0, np.cumsum(self.windows.offsets[bags + 1] - self.windows.offsets[bags]))
+        s = scores[rows - self.windows.offsets[photos.start]] + self._prior(rows)
+        if not self.trace:
+            self.held[rows] |= _top(s, offsets, min(self.config.top, max(MOST_HELD // len(self.bags), 1)))
+        if self.config.method == "slsvm":
+            self.f[some], u = segment_smoothed_max(s, offsets, self.config.mu, "l2", self.config.top)
+            enters = u > 0
+        else:
+            self.f[some], enters, where = self._maximum(s, offsets, self.y[some])
+            self.where[some] = rows[where]
+        enters &= ~self.held[rows]
+        self.held[rows] |= enters
+        self.entered += int(enters.sum())
+
+    def judge(self) -> None:
+        """All windows were seen: note the objective over them, and whether the answer is found."""
         if self.done:
             return
-        s = scores[self.rows] + self._prior(self.rows)
-        if not self.trace:
-            self.held |= _top(s, self.offsets, self.config.top)
-        f, enters = self._smooth(s) if self.config.method == "slsvm" else self._maximum(s)
-        loss = LOSSES[self.config.loss](self.y * f)[0]
+        loss = LOSSES[self.config.loss](self.y * self.f)[0]
         value = float(self.theta @ self.theta / 2 + self.cost @ loss)
-        enters &= ~self.held
-        self.held |= enters
-        self.trace.append({"objective": value, "held": int(self.held.sum()), "entered": int(enters.sum())})
+        self.trace.append({"objective": value, "held": int(self.held.sum()), "entered": self.entered})
+        settled, self.entered = self.entered == 0, 0
         if self.config.method == "slsvm":
             # What came in may change the answer: a small fall alone is no certificate.
-            self._judge(value, exact=len(self.trace) > 1, settled=not enters.any())
-        elif not enters.any() or len(self.trace) == 1:  # else the convex half is not yet that of all windows
-            witness = segment_max(s, self.offsets)[1][self.y > 0]
-            self._judge(value, exact=np.array_equal(witness, self.witness))
+            self._keep(value, exact=len(self.trace) > 1, settled=settled)
+        elif settled or len(self.trace) == 1:  # else the convex half is not yet that of all windows
+            witness = self.where[self.y > 0]
+            self._keep(value, exact=np.array_equal(witness, self.witness))
             self.witness = witness
             self.held[witness] = True
 
     def _prior(self, rows: Rows) -> Floats:
         return self.config.prior * self.share[rows].astype(np.float64)
 
-    def _judge(self, value: float, *, exact: bool, settled: bool = True) -> None:
+    def _keep(self, value: float, *, exact: bool, settled: bool = True) -> None:
         """Keep the best θ; done, if `settled`, when it is exact or hardly better than the best before it."""
         fall = self.best_value - value
         if fall > 0:
             self.best_theta, self.best_value = self.theta, value
         self.done = settled and (exact or fall <= self.config.tol * value)
 
-    def _smooth(self, s: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        f, u = segment_smoothed_max(s, self.offsets, self.config.mu, "l2", self.config.top)
-        return f, u > 0
-
-    def _maximum(self, s: Floats) -> tuple[Floats, NDArray[np.bool_]]:
-        """The best of each bag; in a negative bag that has a loss it must be held."""
-        f, where = segment_max(s, self.offsets)
+    def _maximum(self, s: Floats, offsets: Rows, y: Floats) -> tuple[Floats, NDArray[np.bool_], Rows]:
+        """The best of each bag, and where; in a negative bag that has a loss it must be held."""
+        f, where = segment_max(s, offsets)
         enters = np.zeros(len(s), np.bool_)
-        enters[where[(self.y < 0) & (LOSSES[self.config.loss](-f)[1] != 0)]] = True
-        return f, enters
+        enters[where[(y < 0) & (LOSSES[self.config.loss](-f)[1] != 0)]] = True
+        return f, enters, where
 
     def solve(self) -> None:
         """The problem of the windows held, from where θ stands."""
         if self.done:
             return
         at = np.flatnonzero(self.held)
-        A = Affine(self.X[self.rows[at]].astype(np.float32), self.config.bias, self._prior(self.rows[at]))
-        problem = BagProblem(A, np.searchsorted(at, self.offsets), self.y, self.cost)
+        A = Affine(self.X[at].astype(np.float32), self.config.bias, self._prior(at))
+        offsets = np.append(np.searchsorted(at, self.windows.offsets[self.bags]), len(at))
+        problem = BagProblem(A, offsets, self.y, self.cost)
         with A.few_threads():
             if self.config.method == "slsvm":
                 maximum = partial(segment_smoothed_max, mu=self.config.mu, omega="l2")

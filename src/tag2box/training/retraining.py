@@ -5,7 +5,7 @@ positives too; those that overlap it little are negatives, as are all windows of
 the object is a negative, which it never is for a latent SVM.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,11 +21,12 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.training.initial import InitialConfig, train_svms
 from tag2box.training.refinement import Refined, best_windows, with_findings
 from tag2box.training.scorer import Scorer
-from tag2box.training.scoring import Weights, score_windows
+from tag2box.training.scoring import Weights, score_photos
 from tag2box.training.two_stream import TwoStream
 from tag2box.windows.record import Windows
+from tag2box.windows.spans import Spans
 
-__all__ = ["RetrainConfig", "beside", "find_boxes", "findings", "label_windows", "retrain", "scores_beyond"]
+__all__ = ["RetrainConfig", "beside", "find_boxes", "findings", "label_windows", "retrain", "score_all"]
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -103,26 +104,24 @@ def find_boxes(
 
     By the prior and the two streams: share + half the logarithm of the score.
     """
-    scores = share.copy()
+    photos = zip(windows.by_image(features.X), windows.by_image(share), strict=True)
     with one_thread():  # products of one photo are small
-        for a, z in windows.spans():
-            scores[a:z] += HALF * two_stream.log_scores(features.X[a:z], share[a:z])
-    return best_windows(windows, tags, scores)
+        return best_windows(windows, tags, (o + HALF * two_stream.log_scores(X, o) for X, o in photos))[0]
 
 
 def label_windows(
     windows: Windows, tags: NDArray[np.int8], boxes: Sequence[Rows], config: RetrainConfig
-) -> tuple[list[Rows], list[Rows]]:
-    """The positives and the negatives of each class: rows of X, one array per class."""
+) -> tuple[list[Rows], list[Spans]]:
+    """The positives and the negatives of each class: rows of X."""
     positives, negatives = [], []
     for column, found in zip(tags.T, boxes, strict=True):
-        mine, others = [np.empty(0, np.int64)], [windows.rows_of(column == -1)]
+        mine, others = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for row, image in zip(found.tolist(), windows.image_of(found).tolist(), strict=True):
             close, around = beside(windows, image, windows.xyxy[[row]], config)
             mine.append(close)
             others.append(around)
         positives.append(np.concatenate(mine))
-        negatives.append(np.unique(np.concatenate(others)))
+        negatives.append(Spans.of_images(windows, column == -1) | Spans.of_rows(np.concatenate(others)))
     return positives, negatives
 
 
@@ -169,13 +168,12 @@ def findings(
 ) -> Refined:
     """What the scorer finds in the photos learned from; share: (n_windows, n_classes), their tags known.
 
-    Memory: 12 bytes a window and class.
+    Two passes over the features and the maps, photo by photo.
     """
-    plain = score_windows(features.X, scorer.weights)
-    scores = plain + scores_beyond(scorer, windows, features, maps, share)
-    unaided = plain + scores_beyond(scorer, windows, features, maps, None)
+    scores, unaided = (score_all(scorer, windows, features, maps, known) for known in (share, None))
     found = with_findings(scorer.weights, windows, tags, scores, unaided)
-    return replace(found, reliability=agreement(windows, found.mined, best_windows(windows, tags, share)))
+    others, _ = best_windows(windows, tags, windows.by_image(share))
+    return replace(found, reliability=agreement(windows, found.mined, others))
 
 
 def agreement(windows: Windows, found: Sequence[Rows], others: Sequence[Rows]) -> NDArray[np.float64]:
@@ -194,14 +192,14 @@ def agreement(windows: Windows, found: Sequence[Rows], others: Sequence[Rows]) -
     return np.array(out)
 
 
-def scores_beyond(
+def score_all(
     scorer: Scorer, windows: Windows, features: Features, maps: Maps | None, share: Floats | None
-) -> Floats:
-    """What adds to the linear scores of all windows, (n_windows, n_classes); share: as `findings` has it."""
-    out = np.empty((len(windows.xyxy), len(scorer.weights.b)), np.float32)
-    with one_thread():  # products of one photo are small
-        for i, (a, z) in enumerate(windows.spans()):
-            mine = None if share is None else share[a:z]
-            photo = features.X[a:z], windows[i], windows.sizes[i], maps[i] if maps else None
-            out[a:z] = scorer.beyond(*photo, mine)
-    return out
+) -> Iterator[Floats]:
+    """The scores of each photo's windows, (n_i, n_classes); share: as `findings` has it."""
+    plain = score_photos(features.X, windows.offsets, scorer.weights)
+    for i, ((a, z), scores) in enumerate(zip(windows.spans(), plain, strict=True)):
+        mine = None if share is None else share[a:z]
+        photo = features.X[a:z], windows[i], windows.sizes[i], maps[i] if maps else None
+        with one_thread():  # products of one photo are small
+            beyond = scorer.beyond(*photo, mine)
+        yield scores + beyond

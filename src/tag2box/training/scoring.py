@@ -1,5 +1,6 @@
-"""`Weights`: one linear detector per class; `score_windows`: what they say of windows."""
+"""`Weights`: one linear detector per class; `score_windows` and its kin: what they say of windows."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,7 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.packing import stored
 
-__all__ = ["Weights", "score_windows"]
+__all__ = ["Weights", "score_blocks", "score_groups", "score_photos", "score_windows"]
 
 Floats = NDArray[np.float64]
 
@@ -29,9 +30,43 @@ class Weights:
 
 
 def score_windows(X: NDArray[np.floating], weights: Weights) -> NDArray[np.float32]:
-    """Scores of every window for every class, (n, n_classes): one product per block of rows."""
-    W, b = weights.W.T.astype(np.float32), weights.b.astype(np.float32)
-    out = np.empty((len(X), len(b)), np.float32)
-    for a in range(0, len(X), BLOCK):
-        np.add(X[a : a + BLOCK].astype(np.float32) @ W, b, out=out[a : a + BLOCK])
+    """Scores of every window for every class, (n, n_classes)."""
+    out = np.empty((len(X), len(weights.b)), np.float32)
+    for a, scores in score_blocks(X, weights):
+        out[a : a + len(scores)] = scores
     return out
+
+
+def score_blocks(X: NDArray[np.floating], weights: Weights) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """The same block by block: its first row, and its scores. One product a block."""
+    W, b = weights.W.T.astype(np.float32), weights.b.astype(np.float32)
+    for a in range(0, len(X), BLOCK):
+        yield a, X[a : a + BLOCK].astype(np.float32) @ W + b
+
+
+def score_groups(
+    X: NDArray[np.floating], offsets: NDArray[np.int64], weights: Weights
+) -> Iterator[tuple[range, NDArray[np.float32]]]:
+    """The same by whole photos: some that follow each other, and the scores of all their windows."""
+    done = 0
+    waiting: NDArray[np.float32] = np.empty((0, len(weights.b)), np.float32)
+    for a, scores in score_blocks(X, weights):
+        waiting = np.concatenate([waiting, scores])
+        upto = int(np.searchsorted(offsets, a + len(scores), side="right")) - 1
+        if upto > done:
+            cut = offsets[upto] - offsets[done]
+            yield range(done, upto), waiting[:cut]
+            done, waiting = upto, waiting[cut:]
+
+
+def score_photos(
+    X: NDArray[np.floating], offsets: NDArray[np.int64], weights: Weights
+) -> Iterator[NDArray[np.float32]]:
+    """The same photo by photo, (n_i, n_classes) each."""
+    done = 0
+    for photos, scores in score_groups(X, offsets, weights):
+        first = offsets[photos.start]
+        yield from (scores[offsets[i] - first : offsets[i + 1] - first] for i in photos)
+        done = photos.stop
+    for _ in range(done, len(offsets) - 1):  # no photo has any window
+        yield np.empty((0, len(weights.b)), np.float32)

@@ -110,8 +110,8 @@ def train_two_stream(
 ) -> TwoStream:
     """The head of all classes at once, by L-BFGS; share: (n_windows, n_classes), the prior of "where".
 
-    About `config.iterations` passes over the features. Memory: the prior once more, and a block of photos per
-    worker, 8 d bytes a window.
+    About `config.iterations` passes over the features. Memory: a block of photos per worker, 8 d bytes a
+    window; features and prior may be mapped.
     """
     photos = np.flatnonzero(np.diff(features.offsets) > 0)
     blocks = [
@@ -165,9 +165,8 @@ class _Block:
         prior: float,
     ) -> None:
         spans = [(int(features.offsets[i]), int(features.offsets[i + 1])) for i in photos]
-        self.X, self.spans = features.X, spans
+        self.X, self.share, self.factor, self.spans = features.X, share, np.float32(prior), spans
         self.start = np.cumsum([0, *(z - a for a, z in spans)])
-        self.prior = np.concatenate([np.float32(prior) * share[a:z] for a, z in spans])
         self.present, self.known = tags[photos] == 1, tags[photos] != 0
 
     def __call__(self, T: Floats) -> tuple[float, NDArray[np.float64]]:
@@ -175,7 +174,7 @@ class _Block:
         n_classes = len(T) // 2
         logits = X @ T[:, :-1].T
         what = _softmax_with_none(logits[:, :n_classes] + T[:n_classes, -1])
-        where = logits[:, n_classes:] + self.prior
+        where = logits[:, n_classes:] + np.concatenate([self.factor * self.share[a:z] for a, z in self.spans])
         for a, z in pairwise(self.start):
             where[a:z] = np.exp(where[a:z] - where[a:z].max(axis=0))
             where[a:z] /= where[a:z].sum(axis=0)

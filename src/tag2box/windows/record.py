@@ -51,9 +51,24 @@ class ByImage:
         """
         chosen = np.asarray(images)
         chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.reshape(-1).astype(np.int64)
-        counts = self.counts[chosen]
+        counts = self.offsets[chosen + 1] - self.offsets[chosen]
         ends = np.cumsum(counts)
         return np.asarray(np.repeat(self.offsets[chosen] - (ends - counts), counts) + np.arange(counts.sum()))
+
+    def by_image(self, values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+        """Iterate over what the rows of each image have.
+
+        Parameters
+        ----------
+        values : ndarray of shape (n_rows, ...)
+            A value, or several, for each row.
+
+        Returns
+        -------
+        iterator of ndarray
+            The values of each image's rows.
+        """
+        return (values[a:z] for a, z in self.spans())
 
     def image_of(self, rows: ArrayLike) -> NDArray[np.intp]:
         """Find the image of each row.
@@ -85,9 +100,10 @@ class ByImage:
         ndarray of shape (n_found,)
             The row of highest score, the first of equals, in each of these images that has any.
         """
-        chosen = np.unique(self.image_of(self.rows_of(images)))
-        spans = ((self.offsets[i], self.offsets[i + 1]) for i in chosen)
-        return np.array([a + scores[a:z].argmax() for a, z in spans], dtype=np.int64)
+        chosen = np.asarray(images)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else np.unique(chosen.astype(np.int64))
+        spans = zip(self.offsets[chosen].tolist(), self.offsets[chosen + 1].tolist(), strict=True)
+        return np.array([a + scores[a:z].argmax() for a, z in spans if a < z], dtype=np.int64)
 
 
 @stored

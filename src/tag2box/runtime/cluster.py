@@ -1,0 +1,173 @@
+"""Work on many machines, by Dask: `Cluster` runs tasks on the workers of a scheduler.
+
+A task is a call of one of our functions. It reads photos and writes its part of a result itself, into the run
+folder, which all machines must see under the same name. A worker that dies has its tasks run elsewhere. What
+is finished when the scheduler is lost is in the run folder: any later run goes on from there.
+"""
+
+import shutil
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tag2box
+from tag2box.errors import InputError, Tag2BoxError
+from tag2box.runtime.blas import one_thread
+from tag2box.runtime.executor import on_cluster
+from tag2box.runtime.files import write_whole
+from tag2box.runtime.references import from_bytes, to_bytes
+
+__all__ = ["Cluster", "using"]
+
+R = TypeVar("R")
+
+INSTALL = "--cluster needs Dask: pip install 'tag2box[dask]'"
+# Seconds within which a scheduler answers, or is taken for lost.
+PATIENCE = 20
+# Tasks that wait at a worker beside the one that it works on; and how often one is tried that died with it.
+WAITING, TRIES = 2, 5
+# A network that is loaded serves one caller at a time.
+_ALONE = threading.Lock()
+
+
+class Cluster:
+    """The workers of a Dask client. folder: where both sides exchange files, below the run folder."""
+
+    def __init__(self, client: Any, folder: Path) -> None:
+        self.client, self.folder = client, folder.absolute() / ".cluster"
+
+    @property
+    def size(self) -> int:
+        """How many workers there are now, at least one."""
+        return max(len(self.client.scheduler_info(n_workers=-1)["workers"]), 1)
+
+    def run(self, tasks: Iterable[Callable[[], R]]) -> Iterator[R]:
+        """What each of the tasks returns, in their order; only a few of them wait at a time."""
+        waiting: deque[Any] = deque()
+        try:
+            with self._reachable():
+                for task in tasks:
+                    waiting.append(self._submit(task))
+                    if len(waiting) >= (1 + WAITING) * self.size:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+        finally:  # also when the caller has had enough, or was interrupted
+            if waiting:
+                with suppress(Exception):
+                    self.client.cancel(list(waiting))
+
+    def _submit(self, task: Callable[[], Any]) -> Any:
+        return self.client.submit(_call, to_bytes(task, self.folder), pure=False, retries=TRIES)
+
+    @contextmanager
+    def _reachable(self) -> Iterator[None]:
+        """Say in one line what it means when the scheduler is gone, or a task kills every worker it gets."""
+        from distributed import KilledWorker
+
+        try:
+            yield
+        except KilledWorker as error:
+            raise Tag2BoxError(
+                f"a task ended {TRIES} workers of the cluster, most likely because memory ran out ({error}): "
+                "give them more memory, or start fewer on each machine"
+            ) from error
+        except (CancelledError, OSError, TimeoutError) as error:
+            if self.client.status == "running" and not isinstance(error, CancelledError):
+                raise
+            raise Tag2BoxError(
+                "the scheduler of the cluster is gone; what was finished is kept: the same command goes on "
+                "from there, with a cluster or without"
+            ) from error
+
+    def check(self) -> None:
+        """Refuse a cluster whose workers do not see the run folder, or have another version."""
+        with self._reachable():
+            self.client.wait_for_workers(1, timeout=PATIENCE)
+            write_whole(self.folder / "probe", "of the run\n")
+            answers = self.client.run(_probe, str(self.folder))
+        for worker, (version, fault) in answers.items():
+            if version != tag2box.__version__:
+                raise InputError(
+                    f"worker {worker} has tag2box {version}, here is {tag2box.__version__}: install the same"
+                )
+            arrived = (self.folder / f"probe-{_safe(worker)}").is_file()
+            if fault or not arrived:
+                raise InputError(
+                    f"worker {worker}: {fault or f'what it writes to {self.folder} does not arrive here'}; "
+                    "the run folder and the photos must be on a file system that all machines share, under "
+                    "the same name"
+                )
+
+
+def _call(content: bytes) -> Any:
+    with _ALONE, one_thread():
+        return from_bytes(content)()
+
+
+def _probe(folder: str, dask_worker: Any = None) -> tuple[str, str]:
+    """On a worker: its version of tag2box, and what it cannot do."""
+    place = Path(folder)
+    try:
+        (place / "probe").read_bytes()
+        write_whole(place / f"probe-{_safe(dask_worker.address)}", "of a worker\n")
+    except (OSError, Tag2BoxError) as error:
+        return tag2box.__version__, f"cannot use {folder} ({error})"
+    return tag2box.__version__, ""
+
+
+def _safe(address: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in address)
+
+
+@contextmanager
+def using(where: Any, folder: str | Path) -> Iterator[None]:
+    """While this lasts, work is spread over a cluster, for a run in `folder`.
+
+    where: the address of a scheduler, "tcp://host:8786"; "local:4", workers on this machine; a Dask client;
+    or None for no cluster.
+    """
+    if where is None:
+        yield
+        return
+    with _client(where) as client:
+        cluster = Cluster(client, Path(folder))
+        try:
+            cluster.check()
+            with on_cluster(cluster):
+                yield
+        finally:
+            shutil.rmtree(cluster.folder, ignore_errors=True)
+
+
+@contextmanager
+def _client(where: Any) -> Iterator[Any]:
+    if not isinstance(where, str):
+        yield where
+        return
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise InputError(INSTALL) from None
+    kind, _, rest = where.partition(":")
+    if kind == "local" and rest.isdecimal() and int(rest) > 0:
+        with (
+            LocalCluster(n_workers=int(rest), threads_per_worker=1, dashboard_address=None) as workers,
+            Client(workers) as client,
+        ):
+            yield client
+        return
+    if "://" not in where:
+        raise InputError(
+            f"--cluster takes an address such as tcp://host:8786, or local:4, but it is {where!r}"
+        )
+    try:
+        client = Client(where, timeout=PATIENCE)
+    except (OSError, ValueError) as error:
+        raise InputError(f"no Dask scheduler answers at {where}: {error}") from error
+    with client:
+        yield client

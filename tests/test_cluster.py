@@ -1,0 +1,167 @@
+"""Work on a Dask cluster: the same bytes, whoever dies; one line where it cannot be."""
+
+import os
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests._toys import FAST, contents, make_toys
+
+from tag2box.data.reading import read_images
+from tag2box.errors import InputError
+from tag2box.pipeline import Config
+from tag2box.run_folder import fit_run
+from tag2box.runtime import run as run_module
+from tag2box.runtime.cluster import Cluster, using
+from tag2box.runtime.config import read_settings
+from tag2box.runtime.executor import map_ordered, on_cluster
+from tag2box.runtime.references import from_bytes, to_bytes
+
+distributed = pytest.importorskip("distributed")
+
+# Dask's own threads and sockets close when they like.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
+
+
+@contextmanager
+def started(*command):
+    """A process of Dask's, and the last line in which it says where it is."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "distributed.cli." + command[0], *command[1:]],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as workers,
+        distributed.Client(workers) as found,
+    ):
+        yield found
+
+
+@pytest.fixture
+def cluster(client, tmp_path):
+    return Cluster(client, tmp_path)
+
+
+def square(x):
+    return x * x
+
+
+def test_results_come_in_order(cluster):
+    with on_cluster(cluster):
+        shown = []
+        found = list(map_ordered(square, range(70), progress=lambda *each: shown.append(each), label="x"))
+    assert found == [x * x for x in range(70)]
+    assert shown[-1] == ("x", 70, 70)
+
+
+def fail(x):
+    raise InputError(f"{x} is wrong")
+
+
+def test_an_error_of_a_task_is_that_of_the_caller(cluster):
+    with on_cluster(cluster), pytest.raises(InputError, match="3 is wrong"):
+        list(map_ordered(fail, [3, 4]))
+
+
+def die_once(folder, x):
+    mark = folder / f"{x}"
+    if not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return x
+
+
+def test_a_worker_that_is_killed_costs_only_its_task(cluster, tmp_path):
+    tasks = [partial(die_once, tmp_path, x) if x == 2 else partial(square, x) for x in range(5)]
+    assert list(cluster.run(tasks)) == [0, 1, 2, 9, 16]
+
+
+def test_large_arrays_go_by_their_files(tmp_path):
+    big = np.arange(100_000, dtype=np.float32).reshape(-1, 10)
+    np.save(tmp_path / "mapped.npy", big)
+    mapped = np.load(tmp_path / "mapped.npy", mmap_mode="r")
+    for array in (big, big.T, mapped, mapped[200:9000], mapped[::2], mapped[3:7]):
+        content = to_bytes({"a": array}, tmp_path / "folder")
+        assert len(content) < 1000
+        np.testing.assert_array_equal(from_bytes(content)["a"], array)
+    assert len(list((tmp_path / "folder").iterdir())) == 3  # the parts of a file are not written again
+
+
+def test_paths_are_absolute(tmp_path):
+    assert from_bytes(to_bytes(Path("photo.jpg"), tmp_path)) == Path.cwd() / "photo.jpg"
+
+
+def test_a_worker_that_does_not_see_the_folder_is_one_line(cluster, monkeypatch):
+    monkeypatch.setattr(cluster, "folder", Path("/proc/nobody"))
+    monkeypatch.setattr("tag2box.runtime.cluster.write_whole", lambda *_: None)
+    with pytest.raises(InputError, match="must be on a file system that all machines share"):
+        cluster.check()
+
+
+@pytest.mark.parametrize("wrong", ["local:0", "local:x", "host", "tcp://127.0.0.1:1"])
+def test_bad_addresses_are_one_line(wrong, tmp_path, monkeypatch):
+    monkeypatch.setattr("tag2box.runtime.cluster.PATIENCE", 1)
+    with (
+        pytest.raises(InputError, match=r"cluster takes an address|no Dask scheduler answers"),
+        using(wrong, tmp_path),
+    ):
+        pass
+
+
+@pytest.fixture(scope="module")
+def toys(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("toys")
+    return read_images(folder, make_toys(folder, n=10))
+
+
+def learned(toys, folder):
+    fit_run(toys, read_settings(Config(), None, FAST), folder, workers=1)
+    return contents(folder)
+
+
+@pytest.fixture(scope="module")
+def alone(toys, tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run_module, "SHARD", 3)
+        return learned(toys, tmp_path_factory.mktemp("alone"))
+
+
+def test_a_run_on_a_cluster_has_the_same_bytes(client, toys, alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_module, "SHARD", 3)
+    with using(client, tmp_path):
+        learned(toys, tmp_path)
+    assert {**contents(tmp_path), "run.json": b""} == {**alone, "run.json": b""}
+
+
+def test_workers_killed_at_any_moment_change_nothing(client, toys, alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_module, "SHARD", 3)
+    killed = []
+
+    def kill(label, done, total):
+        if label in ("windows", "features") and len(killed) < 2:
+            pids = client.run(os.getpid)
+            if pids:
+                killed.append(next(iter(pids.values())))
+                os.kill(killed[-1], signal.SIGKILL)
+
+    with using(client, tmp_path):
+        fit_run(toys, read_settings(Config(), None, FAST), tmp_path, workers=1, progress=kill)
+    assert len(killed) == 2
+    found = contents(tmp_path)
+    assert {**found, "run.json": b""} == {**alone, "run.json": b""}
