@@ -32,14 +32,14 @@ TABLE = {
     "the default": (),
     "SVM on the cover": ("refine.method=none",),
     "LSVM": ("refine.method=lsvm",),
-    "no objectness anywhere": ("cover.snap=none", "refine.prior=0", "refine.objectness=0"),
-    "contrast instead": ("cover.snap=contrast", "refine.prior=0", "refine.objectness=0"),
-    "objectness in the cover only": ("refine.prior=0", "refine.objectness=0"),
+    "no objectness anywhere": ("cover.snap=none", "refine.prior=0", "refine.objectness_weight=0"),
+    "contrast instead": ("cover.snap=contrast", "refine.prior=0", "refine.objectness_weight=0"),
+    "objectness in the cover only": ("refine.prior=0", "refine.objectness_weight=0"),
     "objectness in detection only": ("cover.snap=none", "refine.prior=0"),
     "refine.prior 0": ("refine.prior=0",),
     "refine.prior 2": ("refine.prior=2",),
-    "refine.objectness 1": ("refine.objectness=1",),
-    "refine.objectness 3": ("refine.objectness=3",),
+    "refine.objectness_weight 1": ("refine.objectness_weight=1",),
+    "refine.objectness_weight 3": ("refine.objectness_weight=3",),
     "refine.mu 0.01": ("refine.mu=0.01",),
     "refine.mu 0.5": ("refine.mu=0.5",),
     "C 0.0025": ("initial.C=0.0025", "refine.C=0.0025"),
@@ -72,7 +72,7 @@ class Trial:
         return np.where((self.fold == fold)[:, None], np.int8(0), self.images.tags)
 
     def objectness(self, fold, config):
-        return find_objectness(self.maps, self.windows, self.tags(fold), config).share
+        return find_objectness(self.maps, self.windows, self.tags(fold), config).objectness
 
     def covers(self, fold, maps, cover):
         tags = self.tags(fold)
@@ -89,7 +89,9 @@ class Trial:
             initial = train_initial(self.windows, self.features, tags, covers, config.initial)
             weights = refine(self.windows, self.features, tags, initial, config.refine, objectness=share)
             held = self.fold[self.own] == fold
-            scores = score_windows(self.features.X, weights) + np.float32(config.refine.objectness) * share
+            scores = (
+                score_windows(self.features.X, weights) + np.float32(config.refine.objectness_weight) * share
+            )
             out[held] = scores[held]
         return out
 

@@ -95,7 +95,7 @@ def corloc_table():
     run = trained()
     if run.images.ids != images.ids or run.images.classes != images.classes:
         raise Skip("the run that TAG2BOX_RUN names was learned from other images than voc6 trainval")
-    windows, share = run.result("windows"), run.result("objectness").share
+    windows, share = run.result("windows"), run.result("objectness").objectness
     X, offsets = compared(run.result("features"), run.config.cover), windows.offsets
     positive = np.flatnonzero((images.tags == 1).any(axis=1))
     queries = windows.rows_of(positive)

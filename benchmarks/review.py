@@ -34,7 +34,7 @@ from tag2box.training.corrected import (
     _Stacked,
     judged_context,
     judged_features,
-    label_windows,
+    label_judged,
     learn_corrected,
 )
 from tag2box.training.initial import train_svms
@@ -63,15 +63,15 @@ class Trial:
         tags = known_tags(self.run.images.tags, config.cover.unknown)
         known = Known(self.windows, self.features, tags, self.maps)
         way = learn_by_two_streams if retrains(config) else learn_as_the_paper
-        self.before, scorer, share = way(known, config, work)
-        self.scorer, self.share = scorer, share
+        self.learned = way(known, config, work)
+        self.before = self.learned.found
         self.found = find_boxes(self.run)
         fixed = random_order(np.unique(self.found.image), "5eed5eed")
         self.orders = {"ours": mixed(self.found.order, fixed)[0], "random": fixed}
 
     def score(self, weights):
-        scorer = replace(self.scorer, weights=weights)
-        return score_all(scorer, self.windows, self.features, self.maps, self.share)
+        scorer = replace(self.learned.scorer, weights=weights)
+        return score_all(scorer, self.windows, self.features, self.maps, self.learned.objectness)
 
     def scores(self, weights):
         return np.concatenate(list(self.score(weights)))
@@ -124,7 +124,7 @@ class Trial:
         nothing = [np.empty(0, np.int64)] * len(self.run.images.classes)
         both = Features(_Stacked(self.features.X, judged), self.features.offsets)
         config = self.run.config.retrain
-        return train_svms(both, *label_windows(self.windows, alone, nothing, config), config.svm)
+        return train_svms(both, *label_judged(self.windows, alone, nothing, config), config.svm)
 
     def corloc_of_rest(self, scores, reviewed):
         """CorLoc of the best window of each class in the photos that nobody reviewed."""

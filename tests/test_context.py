@@ -6,7 +6,7 @@ import pytest
 from tag2box.errors import InputError
 from tag2box.maps.competition import Activations, fit_activations
 from tag2box.maps.context import Context, fit_context
-from tag2box.maps.object_maps import Maps, MapsConfig, ObjectMaps, Objectness, objectness
+from tag2box.maps.object_maps import Maps, MapsConfig, ObjectMaps, WindowObjectness, measure_objectness
 from tag2box.windows.record import Windows
 
 SIZE = np.array([80, 60])
@@ -106,13 +106,15 @@ def test_activations_are_a_logistic_regression_on_the_mean_of_the_cells():
 def test_only_photos_of_several_tags_change():
     maps, windows = two_photos()
     of = ObjectMaps(np.random.default_rng(1).normal(size=(2, 5)).astype(np.float32), np.zeros(2, np.float32))
-    share = np.concatenate([objectness(of(maps[i]), windows[i], windows.sizes[i], 0.25) for i in range(2)])
+    share = np.concatenate(
+        [measure_objectness(of(maps[i]), windows[i], windows.sizes[i], 0.25) for i in range(2)]
+    )
     tags = np.array([[1, 1], [-1, 1]], np.int8)
     activations = fit_activations(maps, tags)
-    found = activations.compete(Objectness(of, share), maps, windows, tags, 0.25)
+    found = activations.compete(WindowObjectness(of, share), maps, windows, tags, 0.25)
     np.testing.assert_array_equal(found[2:], share[2:])
     mixed = of(maps[0]) * activations.shares(maps[0], np.array([0, 1]))
-    np.testing.assert_array_equal(found[:2], objectness(mixed, windows[0], windows.sizes[0], 0.25))
+    np.testing.assert_array_equal(found[:2], measure_objectness(mixed, windows[0], windows.sizes[0], 0.25))
 
 
 @pytest.mark.parametrize("wrong", [{"context": -1}, {"context_ring": 0}, {"context_length": 0}])

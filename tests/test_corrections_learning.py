@@ -15,7 +15,7 @@ from tag2box.corrections import CorrectionLog, Corrections
 from tag2box.features.extract import Features, window_features
 from tag2box.run_corrections import corrected_boxes
 from tag2box.run_folder import RunFolder, fit_run
-from tag2box.training.corrected import REJECTED, _Stacked, label_windows, learn_corrected
+from tag2box.training.corrected import REJECTED, _Stacked, label_judged, learn_corrected
 from tag2box.training.refinement import Refined
 from tag2box.training.retraining import RetrainConfig
 from tag2box.training.scoring import score_windows
@@ -67,7 +67,7 @@ def test_every_window_is_what_was_said_of_it(data):
     right, wrong = [3, N_WINDOWS + 3], [2 * N_WINDOWS + 7]
     rows, corrections = said(windows, tags, right, wrong, whole=[1])
     found = np.array([i * N_WINDOWS + 7 for i in range(2, 12)])
-    (positives,), (negatives,) = label_windows(windows, corrections, [found], RetrainConfig())
+    (positives,), (negatives,) = label_judged(windows, corrections, [found], RetrainConfig())
     n = len(windows.xyxy)
     assert {n, n + 1} <= set(positives.tolist())  # the accepted boxes themselves
     assert n + 2 in negatives  # the rejected one
@@ -94,7 +94,7 @@ def test_a_rejected_box_beside_an_accepted_one_is_no_negative(data):
         np.zeros(N_IMAGES, np.bool_),
         tags,
     )
-    _, (negatives,) = label_windows(windows, corrections, [np.empty(0, np.int64)], RetrainConfig())
+    _, (negatives,) = label_judged(windows, corrections, [np.empty(0, np.int64)], RetrainConfig())
     assert len(windows.xyxy) + 1 not in negatives
 
 

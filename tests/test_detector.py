@@ -17,7 +17,7 @@ from tag2box.errors import InputError
 from tag2box.features.extract import FeaturesConfig
 from tag2box.features.networks.content import network_hash
 from tag2box.features.projection import Projection
-from tag2box.maps.object_maps import MapsConfig, ObjectMaps, objectness
+from tag2box.maps.object_maps import MapsConfig, ObjectMaps, measure_objectness
 from tag2box.runtime.arrays import npy_header
 from tag2box.training.calibration import calibrate
 from tag2box.training.scoring import Weights, score_windows
@@ -45,7 +45,7 @@ def detector():
         network=network_hash(FEATURES.network),
         W=rng.normal(size=(3, 16)),
         b=rng.normal(size=3),
-        objectness=0.25,
+        objectness_weight=0.25,
         maps=MapsConfig(side=128),
         object_maps=ObjectMaps(rng.normal(size=(3, 320)).astype(np.float32), np.zeros(3, np.float32)),
         detect_config=DetectConfig(max_detections=5),
@@ -74,21 +74,21 @@ def test_scores_are_the_product_and_the_prior(detector):
     windows = Windows.of_image(xyxy, (80, 80))
     map_ = rng.normal(size=(4, 4, 320)).astype(np.float16)
     plain = X.astype(np.float64) @ detector.W.T + detector.b
-    prior = 0.25 * objectness(detector.object_maps(map_), xyxy, windows.sizes[0], detector.maps.ring)
+    prior = 0.25 * measure_objectness(detector.object_maps(map_), xyxy, windows.sizes[0], detector.maps.ring)
     assert prior.max(axis=0) == pytest.approx(0.25)
     size = windows.sizes[0]
     np.testing.assert_allclose(detector.scorer(X, xyxy, size, map_), plain + prior, rtol=1e-4)
-    alone = replace(detector, objectness=0).scorer
+    alone = replace(detector, objectness_weight=0).scorer
     np.testing.assert_allclose(alone(X, xyxy, size, None), plain, rtol=1e-4)
     with pytest.raises(InputError, match="looks at the photo's map"):
         detector.scorer(X, xyxy, size, None)
 
 
 def test_objectness_needs_its_maps(detector):
-    with pytest.raises(InputError, match="factor of objectness needs"):
+    with pytest.raises(InputError, match="objectness_weight above 0 needs object_maps"):
         replace(detector, object_maps=None)
     maps = ObjectMaps(detector.object_maps.V[:2], detector.object_maps.a[:2])
-    with pytest.raises(InputError, match="object maps of 3 classes"):
+    with pytest.raises(InputError, match="object_maps must be of 3 classes"):
         replace(detector, object_maps=maps)
 
 
@@ -116,7 +116,7 @@ def test_a_saved_detector_finds_the_same_in_a_new_process(detector, photo, tmp_p
 def test_everything_comes_back(detector, tmp_path):
     detector.save(tmp_path / "d.npz")
     again = Detector.load(tmp_path / "d.npz")
-    for name in ("classes", "windows", "features", "network", "objectness", "maps", "detect_config"):
+    for name in ("classes", "windows", "features", "network", "objectness_weight", "maps", "detect_config"):
         assert getattr(again, name) == getattr(detector, name)
     for name in ("W", "b", "calibration"):
         np.testing.assert_array_equal(getattr(again, name), getattr(detector, name))

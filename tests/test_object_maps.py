@@ -21,7 +21,7 @@ from tag2box.maps.object_maps import (
     ObjectMaps,
     find_objectness,
     fit_object_maps,
-    objectness,
+    measure_objectness,
 )
 from tag2box.maps.photo_maps import check_maps, find_cells, map_cells, photo_map
 from tag2box.windows.search import Windows, WindowsConfig, find_windows
@@ -65,7 +65,7 @@ def test_a_planted_object_is_framed():
         boxes.append(np.array([[0, 0, W * 10, H * 10], *other.tolist(), true[-1]], np.float32))
     windows = Windows(np.concatenate(boxes), np.arange(n + 1) * 32, np.tile([W * 10, H * 10], (n, 1)))
     tags = np.ones((n, 1), np.int8)
-    share = find_objectness(Maps(X, maps.offsets, maps.shape), windows, tags, MapsConfig()).share
+    share = find_objectness(Maps(X, maps.offsets, maps.shape), windows, tags, MapsConfig()).objectness
     best = share.reshape(n, 32).argmax(axis=1)
     np.testing.assert_array_equal([boxes[i][b] for i, b in enumerate(best)], true)
 
@@ -91,15 +91,15 @@ def test_objectness_by_the_book(map_, seed):
         expected[j] = np.maximum(np.sqrt(area) * (inner / area - around / (1.25 * area)), 0)
     best = expected.max(axis=0)
     expected = np.divide(expected, best, out=np.zeros_like(expected), where=best > 1e-9)
-    found = objectness(map_, boxes.astype(np.float32), np.array([400, 300]), 0.25)
+    found = measure_objectness(map_, boxes.astype(np.float32), np.array([400, 300]), 0.25)
     np.testing.assert_allclose(found[:, best > 1e-2], expected[:, best > 1e-2], atol=2e-3)
     assert ((found >= 0) & (found <= 1)).all()
 
 
 def test_a_map_of_nothing_says_nothing():
     boxes, size = np.array([[0, 0, 40, 30], [5, 5, 20, 20]], np.float32), np.array([40, 30])
-    assert not objectness(np.zeros((3, 4, 5), np.float32), boxes, size, 0.25).any()
-    assert objectness(np.zeros((3, 4, 5), np.float32), boxes[:0], size, 0.25).shape == (0, 3)
+    assert not measure_objectness(np.zeros((3, 4, 5), np.float32), boxes, size, 0.25).any()
+    assert measure_objectness(np.zeros((3, 4, 5), np.float32), boxes[:0], size, 0.25).shape == (0, 3)
     flat = Maps(np.ones((8, 4), np.float16), np.array([0, 4, 8]), np.full((2, 2), 2))
     found = fit_object_maps(flat, np.array([[1, -1], [1, -1]], np.int8), 2)
     assert np.isfinite(found.V).all()
@@ -135,7 +135,7 @@ def test_cells_do_not_depend_on_the_workers(tmp_path):
 
 def test_a_network_without_a_map_is_refused_with_the_way_out(tmp_path):
     file = own(tmp_path, f'{PREPARE}output = "flat"\n')
-    with pytest.raises(InputError, match=r"own.onnx gives no map .* refine.objectness = 0"):
+    with pytest.raises(InputError, match=r"own.onnx gives no map .* refine.objectness_weight = 0"):
         check_maps(FeaturesConfig(network=str(file)))
 
 
@@ -172,7 +172,7 @@ def test_the_map_finds_aeroplanes(voc_folder):
     maps = Maps(find_cells(images, 512, FEATURES, workers=2), offsets, shape)
     found = find_objectness(maps, windows, images.tags, MapsConfig())
     assert isinstance(found.maps, ObjectMaps)
-    rows = windows.best_of(np.arange(len(images)), found.share[:, 0])
+    rows = windows.best_of(np.arange(len(images)), found.objectness[:, 0])
     boxes = Detections(
         image=np.arange(len(images)),
         xyxy=windows.xyxy[rows],

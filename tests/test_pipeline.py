@@ -101,7 +101,7 @@ def test_a_second_run_computes_nothing(copied, images):
         ("initial.C=0.1", "initial refine"),
         ("refine.mu=0.2", "refine"),
         ("two_stream.prior=2", OURS),
-        ("retrain.tag=0.1", "retrain findings"),
+        ("retrain.tag_weight=0.1", "retrain findings"),
         ("detect.iou_threshold=0.5", ""),
     ],
 )
@@ -230,7 +230,7 @@ def test_without_objectness_no_map_is_made(images, tmp_path):
         "maps.context=0",
         "cover.snap=none",
         "refine.prior=0",
-        "refine.objectness=0",
+        "refine.objectness_weight=0",
         "retrain.method=none",
     ]
     costs = fit_run(images, read_settings(CONFIG, None, sets), tmp_path, workers=1)

@@ -78,7 +78,14 @@ def test_a_part_of_the_object_becomes_a_negative():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"method": "boost"}, {"near": (0.4, 0.1)}, {"near": (0.1,)}, {"C": 0}, {"positives": 0}, {"tag": -1}],
+    [
+        {"method": "boost"},
+        {"near": (0.4, 0.1)},
+        {"near": (0.1,)},
+        {"C": 0},
+        {"positives": 0},
+        {"tag_weight": -1},
+    ],
 )
 def test_bad_settings_are_refused(wrong):
     with pytest.raises(InputError):

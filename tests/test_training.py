@@ -33,7 +33,7 @@ from tag2box.windows.search import Windows
 
 N_IMAGES, N_WINDOWS, D = 36, 12, 10
 SVM = InitialConfig(C=0.01, bias=1.0, rounds=20, hardest=40)
-FREE = RefineConfig(C=0.05, bias=1.0, prior=0.0, objectness=0.0, rounds=30, top=2, tol=1e-6)
+FREE = RefineConfig(C=0.05, bias=1.0, prior=0.0, objectness_weight=0.0, rounds=30, top=2, tol=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -326,7 +326,7 @@ def test_objectness_decides_what_is_mined(data, trained):
     share = np.zeros((N_IMAGES, N_WINDOWS, 2), np.float32)
     share[:, 7] = 1
     for method in ("none", "lsvm", "slsvm"):
-        config = replace(FREE, method=method, objectness=1000.0)
+        config = replace(FREE, method=method, objectness_weight=1000.0)
         refined = refine(windows, features, tags, trained[1], config, objectness=share.reshape(-1, 2))
         assert (np.concatenate(refined.mined) % N_WINDOWS == 7).all()
 
@@ -366,7 +366,7 @@ def test_snapping_goes_to_the_best_objectness_that_overlaps(data):
         (lambda: InitialConfig(C=0), "C must be above 0"),
         (lambda: RefineConfig(method="svm"), "method must be one of slsvm, lsvm, none"),
         (lambda: RefineConfig(mu=0), "mu must be above 0"),
-        (lambda: RefineConfig(objectness=-1), "objectness must be at least 0"),
+        (lambda: RefineConfig(objectness_weight=-1), "objectness_weight must be at least 0"),
         (lambda: CoverConfig(snap="yes"), "snap must be one of objectness, contrast, none"),
     ],
 )

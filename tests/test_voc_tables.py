@@ -105,7 +105,7 @@ def test_the_papers_settings_have_nothing_of_ours():
     assert (config.cover.snap, config.cover.method, config.cover.unknown) == ("none", "marginal", "positive")
     assert (config.initial.C, config.initial.loss) == (1e-3, "smooth_hinge")
     assert (config.refine.C, config.refine.loss) == (1e-3, "smooth_hinge")
-    assert (config.refine.prior, config.refine.objectness, config.refine.mu) == (0, 0, 0.01)
+    assert (config.refine.prior, config.refine.objectness_weight, config.refine.mu) == (0, 0, 0.01)
     assert config.retrain.method == "none"
 
 

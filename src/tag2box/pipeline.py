@@ -21,7 +21,7 @@ from tag2box.features.networks.content import network_hash
 from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations, Competition, fit_activations
 from tag2box.maps.context import fit_context
-from tag2box.maps.object_maps import Maps, ObjectMaps, Objectness, fit_object_maps
+from tag2box.maps.object_maps import Maps, ObjectMaps, WindowObjectness, fit_object_maps
 from tag2box.maps.photo_maps import check_maps
 from tag2box.runtime.progress import Progress
 from tag2box.runtime.run import Part, Run
@@ -38,9 +38,10 @@ from tag2box.stages import (
 )
 from tag2box.training.corrected import judged_context, judged_features, learn_corrected
 from tag2box.training.initial import train_initial
-from tag2box.training.refinement import Refined, refine
+from tag2box.training.refinement import ByPhoto, Refined, refine
 from tag2box.training.retraining import find_boxes, findings, retrain, score_all
 from tag2box.training.scorer import Scorer
+from tag2box.training.scoring import Weights
 from tag2box.training.two_stream import train_two_stream
 from tag2box.windows.search import Windows
 
@@ -82,13 +83,14 @@ def learn(images: ImageSet, config: Config, run: Run, corrections: Corrections |
     # 4. to 8. What scores a window: as the paper learns it, or by two streams that compete.
     known = Known(windows, features, tags, maps)
     way = learn_by_two_streams if retrains(config) else learn_as_the_paper
-    found, scorer, share = way(known, config, run)
+    learned = way(known, config, run)
 
     # Corrections: what a person said of the boxes found, where anybody did.
     if corrections is not None:
-        found = learn_again(images, corrections, known, (found, scorer, share), how, config, run)
+        found = learn_again(images, corrections, known, learned, how, config, run)
+        learned = replace(learned, found=found)
 
-    return _as_detector(images.classes, config, how, found, scorer)
+    return _as_detector(images.classes, config, how, learned.found, learned.scorer)
 
 
 def _as_detector(
@@ -107,9 +109,9 @@ def _as_detector(
         reliability=found.reliability,
         maps=config.maps,
         context=how.context,
-        objectness=scorer.objectness,
-        streams=scorer.streams,
-        tag=scorer.tag,
+        objectness_weight=scorer.objectness_weight,
+        streams_weight=scorer.streams_weight,
+        tag_weight=scorer.tag_weight,
         object_maps=scorer.object_maps,
         two_stream=scorer.two_stream,
         activations=scorer.activations,
@@ -128,16 +130,21 @@ class Known:
     maps: Maps | None
 
 
-# What was learned, how windows are scored by it, and the objectness of the windows where that is asked for.
-Learned = tuple[Refined, Scorer, NDArray[np.float32] | None]
+@dataclass(frozen=True)
+class Learned:
+    """What was learned, how windows are scored by it, and their objectness where settings ask for it."""
+
+    found: Refined
+    scorer: Scorer
+    objectness: NDArray[np.float32] | None
 
 
 def learn_as_the_paper(known: Known, config: Config, run: Run) -> Learned:
     """Cover, SVM, latent SVM; with our object maps, where settings ask for them."""
     windows, features, tags, maps = known.windows, known.features, known.tags, known.maps
     workers, progress = run.workers, run.progress
-    objectness = find_all_objectness(known, config, run) if maps and scores_by_maps(config) else None
-    share = objectness.share if objectness else None
+    measured = find_all_objectness(known, config, run) if maps and scores_by_maps(config) else None
+    objectness = measured.objectness if measured else None
 
     # 5. Neighbors: how many of the images nearest to each window are positive.
     degrees = count_all_neighbors(features, tags, config, run)
@@ -151,7 +158,7 @@ def learn_as_the_paper(known: Known, config: Config, run: Run) -> Learned:
             tags,
             degrees,
             config.cover,
-            objectness=share,
+            objectness=objectness,
             workers=workers,
             progress=progress,
         ),
@@ -166,11 +173,17 @@ def learn_as_the_paper(known: Known, config: Config, run: Run) -> Learned:
     # 8. Refinement: a latent SVM with a smoothed maximum, from there.
     refined = run.result(
         "refine",
-        lambda: refine(windows, features, tags, initial, config.refine, objectness=share, progress=progress),
+        lambda: refine(
+            windows, features, tags, initial, config.refine, objectness=objectness, progress=progress
+        ),
     )
-    object_maps = objectness.maps if objectness else None
-    factor = config.refine.objectness
-    return refined, Scorer(refined, objectness=factor, ring=config.maps.ring, object_maps=object_maps), share
+    scorer = Scorer(
+        refined,
+        objectness_weight=config.refine.objectness_weight,
+        ring=config.maps.ring,
+        object_maps=measured.maps if measured else None,
+    )
+    return Learned(refined, scorer, objectness)
 
 
 def learn_by_two_streams(known: Known, config: Config, run: Run) -> Learned:
@@ -179,37 +192,37 @@ def learn_by_two_streams(known: Known, config: Config, run: Run) -> Learned:
     assert maps is not None  # `uses_maps` said so
 
     # 5. Competition: the tags of a photo share its object maps.
-    objectness = find_all_objectness(known, config, run)
-    competition = find_all_competition(known, objectness, config, run)
-    share = competition.share
+    alone = find_all_objectness(known, config, run)
+    competition = find_all_competition(known, alone, config, run)
+    objectness = competition.objectness
 
     # 6. Two streams: what is in a window, and which window of its photo it is.
     two_stream = run.result(
         "two_stream",
         lambda: train_two_stream(
-            features, tags, share, config.two_stream, workers=run.workers, progress=run.progress
+            features, tags, objectness, config.two_stream, workers=run.workers, progress=run.progress
         ),
     )
 
     # 7. Retraining: an SVM on the boxes found, with the windows near them as negatives.
-    boxes = find_boxes(windows, features, tags, share, two_stream)
+    boxes = find_boxes(windows, features, tags, objectness, two_stream)
     weights = run.result(
         "retrain", lambda: retrain(windows, features, tags, boxes, config.retrain, progress=run.progress)
     )
     scorer = Scorer(
         weights,
-        objectness=config.retrain.objectness,
-        streams=config.two_stream.weight,
-        tag=config.retrain.tag,
+        objectness_weight=config.retrain.objectness_weight,
+        streams_weight=config.two_stream.weight,
+        tag_weight=config.retrain.tag_weight,
         ring=config.maps.ring,
-        object_maps=objectness.maps,
+        object_maps=alone.maps,
         two_stream=two_stream,
         activations=competition.activations,
     )
 
     # 8. Findings: what all of it together says of the photos learned from.
-    found = run.result("findings", lambda: findings(scorer, windows, features, tags, maps, share))
-    return found, scorer, share
+    found = run.result("findings", lambda: findings(scorer, windows, features, tags, maps, objectness))
+    return Learned(found, scorer, objectness)
 
 
 def learn_again(
@@ -222,7 +235,6 @@ def learn_again(
     run: Run,
 ) -> Refined:
     """The SVM of every class anew, with the boxes that a person accepted or rejected."""
-    found, scorer, share = learned
     windows, features, maps = known.windows, known.features, known.maps
     said = replace(corrections, tags=known_tags(corrections.tags, config.cover.unknown))
 
@@ -235,6 +247,10 @@ def learn_again(
         around = judged_context(corrections, how.context, maps, windows)
         return np.concatenate([crops, around.astype(crops.dtype)], axis=1)
 
+    def score(weights: Weights) -> ByPhoto:
+        scorer = replace(learned.scorer, weights=weights)
+        return score_all(scorer, windows, features, maps, learned.objectness)
+
     judged = run.result("judged", describe)
     return run.result(
         "corrected",
@@ -243,15 +259,15 @@ def learn_again(
             features,
             judged,
             said,
-            found,
-            lambda weights: score_all(replace(scorer, weights=weights), windows, features, maps, share),
+            learned.found,
+            score,
             config.retrain,
             progress=run.progress,
         ),
     )
 
 
-def find_all_objectness(known: Known, config: Config, run: Run) -> Objectness:
+def find_all_objectness(known: Known, config: Config, run: Run) -> WindowObjectness:
     """4. Objectness: how well each window frames what its photo's map shows of the class."""
     maps, windows, tags = known.maps, known.windows, known.tags
     assert maps is not None
@@ -266,8 +282,8 @@ def find_all_objectness(known: Known, config: Config, run: Run) -> Objectness:
         tags.shape[1],
         "float32",
         part,
-        lambda found: Objectness(of(), found),
-        name="share",
+        lambda found: WindowObjectness(of(), found),
+        name="objectness",
     )
 
 
@@ -275,14 +291,15 @@ def _alone(of: ObjectMaps, maps: Maps, windows: Windows, ring: float, *_: object
     return of.of_all(maps, windows, ring)
 
 
-def find_all_competition(known: Known, alone: Objectness, config: Config, run: Run) -> Competition:
+def find_all_competition(known: Known, alone: WindowObjectness, config: Config, run: Run) -> Competition:
     """5. Competition: the same, where the tags of a photo share its object maps."""
     maps, windows, tags = known.maps, known.windows, known.tags
     assert maps is not None
     activations = cache(lambda: fit_activations(maps, tags))
 
     def part(a: int, z: int) -> Part[NDArray[np.float32]]:
-        mine = replace(alone, share=alone.share[windows.offsets[a] : windows.offsets[z]])
+        rows = slice(windows.offsets[a], windows.offsets[z])
+        mine = replace(alone, objectness=alone.objectness[rows])
         photos = maps.part(a, z), windows.part(a, z), tags[a:z]
         return partial(_shared, activations(), mine, *photos, config.maps.ring)
 
@@ -293,13 +310,13 @@ def find_all_competition(known: Known, alone: Objectness, config: Config, run: R
         "float32",
         part,
         lambda found: Competition(activations(), found),
-        name="share",
+        name="objectness",
     )
 
 
 def _shared(
     activations: Activations,
-    alone: Objectness,
+    alone: WindowObjectness,
     maps: Maps,
     windows: Windows,
     tags: NDArray[np.int8],

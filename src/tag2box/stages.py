@@ -125,7 +125,7 @@ def scores_by_maps(config: Config) -> bool:
     """Whether any setting asks for the objectness of windows."""
     refine = config.refine
     in_training = refine.method != "none" and refine.prior > 0
-    by_refinement = config.cover.snaps_by == "objectness" or in_training or refine.objectness > 0
+    by_refinement = config.cover.snaps_by == "objectness" or in_training or refine.objectness_weight > 0
     return by_refinement or retrains(config)
 
 

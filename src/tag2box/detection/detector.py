@@ -42,8 +42,8 @@ __all__ = ["DetectConfig", "Detector", "detect_images"]
 
 # Raised too when windows, features or maps are computed otherwise: an older detector would see other numbers.
 FORMAT = "tag2box detector 5"
-# What adds to a score, and what of it is stored as records: the fields of `Detector` that may be left out.
-FACTORS = ("objectness", "streams", "tag")
+# The fields of `Detector` that may be left out: weights, by their names in the file, and records.
+WEIGHTS = {"objectness": "objectness_weight", "streams": "streams_weight", "tag": "tag_weight"}
 PARTS = ("context", "object_maps", "two_stream", "activations", "reliability")
 # What reading a file that is not one, or is damaged, can raise.
 BROKEN = (KeyError, TypeError, ValueError, EOFError, AttributeError, RecursionError)
@@ -114,11 +114,11 @@ class Detector:
         The slope and offset of the logistic curve that turns the scores of each class into confidences.
     maps : MapsConfig
         How the map of a photo is computed.
-    objectness : float, default=0.0
+    objectness_weight : float, default=0.0
         What the best objectness of a photo adds to the score of a window.
-    streams : float, default=0.0
+    streams_weight : float, default=0.0
         What the logarithm of the score of the two streams adds to it.
-    tag : float, default=0.0
+    tag_weight : float, default=0.0
         What the logit of the photo's tag adds to it.
     context : Context, default=None
         What the map of the photo adds to the vector of a window.
@@ -166,9 +166,9 @@ class Detector:
     b: NDArray[np.float64]
     calibration: NDArray[np.float64]
     maps: MapsConfig = field(default_factory=MapsConfig)
-    objectness: float = 0.0
-    streams: float = 0.0
-    tag: float = 0.0
+    objectness_weight: float = 0.0
+    streams_weight: float = 0.0
+    tag_weight: float = 0.0
     context: Context | None = None
     object_maps: ObjectMaps | None = None
     two_stream: TwoStream | None = None
@@ -186,19 +186,21 @@ class Detector:
                 f"({n}, 2), but they are {self.W.shape}, {self.b.shape} and {self.calibration.shape}"
             )
         if self.object_maps is not None and self.object_maps.V.shape[0] != n:
-            raise InputError(f"objectness needs the object maps of {n} classes")
+            raise InputError(
+                f"object_maps must be of {n} classes, but they are of {self.object_maps.V.shape[0]}"
+            )
         if self.two_stream is not None and self.two_stream.W.shape != (n, d):
             raise InputError(f"the two streams must have the weights of {n} classes and {d} dimensions")
-        self.scorer  # noqa: B018  refuses a factor without what it is a factor of
+        self.scorer  # noqa: B018  refuses a weight without what it is the weight of
 
     @cached_property
     def scorer(self) -> Scorer:
         """The terms that add up to the score of a window."""
         return Scorer(
             Weights(self.W, self.b),
-            objectness=self.objectness,
-            streams=self.streams,
-            tag=self.tag,
+            objectness_weight=self.objectness_weight,
+            streams_weight=self.streams_weight,
+            tag_weight=self.tag_weight,
             ring=self.maps.ring,
             object_maps=self.object_maps,
             two_stream=self.two_stream,
@@ -321,7 +323,7 @@ class Detector:
             "length": self.projection.length,
             "network": self.network,
             "maps": asdict(self.maps),
-            **{name: getattr(self, name) for name in FACTORS},
+            **{name: getattr(self, field) for name, field in WEIGHTS.items()},
             "parts": parts,
             "detect": {k: v for k, v in asdict(self.detect_config).items() if np.isfinite(v)},
             "trace": self.trace,
@@ -362,7 +364,7 @@ class Detector:
         if not known:
             raise InputError(f"{path} is from another version of tag2box: learn it again with tag2box run")
         try:
-            optional: dict[str, Any] = {name: float(header[name]) for name in FACTORS}
+            optional: dict[str, Any] = {field: float(header[name]) for name, field in WEIGHTS.items()}
             optional |= unpack(header["parts"], arrays)
             projection = Projection(arrays["mean"], arrays["A"], header["norm"], header["length"])
             return cls(

@@ -11,6 +11,7 @@ stays below 1 GB. X itself is on disk where `path` is given.
 """
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -41,6 +42,7 @@ __all__ = [
     "Features",
     "FeaturesConfig",
     "check_finite",
+    "features_of_photos",
     "find_features",
     "find_projection",
     "how_of",
@@ -292,7 +294,6 @@ def find_projection(
     >>> projection.A.shape
     (320, 2)
     """
-    config = resolved(config)
     rng = np.random.default_rng(config.seed)
     chosen = np.sort(rng.permutation(len(images))[: config.sample_images])
     jobs = []
@@ -300,9 +301,7 @@ def find_projection(
         boxes = windows[i]
         rows = np.sort(rng.permutation(len(boxes))[: config.sample_windows])
         jobs.append((images.paths[i], boxes[rows]))
-    vectors = map_ordered(
-        partial(_of_job, config, None), jobs, workers=workers, progress=progress, label="projection"
-    )
+    vectors = features_of_photos(jobs, None, config, workers=workers, progress=progress, label="projection")
     sample = np.concatenate(list(vectors))
     if len(sample) == 0:
         raise InputError("there is no window in the sampled images: nothing to fit the projection on")
@@ -361,13 +360,12 @@ def find_features(
     >>> features.X.shape
     (3, 2)
     """
-    config = resolved(config)
     shape = (len(windows.xyxy), projection.A.shape[1])
     dtype = np.dtype(config.dtype)
     X = np.empty(shape, dtype) if path is None else open_memmap(Path(path), "w+", dtype, shape)
     jobs = [(file, windows[i]) for i, file in enumerate(images.paths)]
-    blocks = map_ordered(
-        partial(_of_job, config, projection), jobs, workers=workers, progress=progress, label="features"
+    blocks = features_of_photos(
+        jobs, projection, config, workers=workers, progress=progress, label="features"
     )
     for (a, z), block in zip(windows.spans(), blocks, strict=True):
         X[a:z] = block
@@ -427,10 +425,23 @@ def window_features(
     return stored
 
 
-def _of_job(
+def features_of_photos(
+    jobs: Sequence[tuple[Path, Floats]],
+    projection: Projection | None,
+    config: FeaturesConfig,
+    *,
+    workers: int | None,
+    progress: Progress,
+    label: str,
+) -> Iterator[NDArray[np.floating]]:
+    """The vectors of each job, a photo and boxes in it; raw where there is no projection yet."""
+    find = partial(_of_photo, resolved(config), projection)
+    return map_ordered(find, jobs, workers=workers, progress=progress, label=label)
+
+
+def _of_photo(
     config: FeaturesConfig, projection: Projection | None, job: tuple[Path, Floats]
 ) -> NDArray[np.floating]:
-    """The vectors of one image file: projected, or raw where there is no projection yet."""
     path, boxes = job
     return (
         _raw(path, boxes, config) if projection is None else window_features(path, boxes, projection, config)

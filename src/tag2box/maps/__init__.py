@@ -4,18 +4,18 @@ from tag2box.maps.object_maps import (
     Maps,
     MapsConfig,
     ObjectMaps,
-    Objectness,
+    WindowObjectness,
     find_objectness,
     fit_object_maps,
-    objectness,
+    measure_objectness,
 )
 
 __all__ = [
     "Maps",
     "MapsConfig",
     "ObjectMaps",
-    "Objectness",
+    "WindowObjectness",
     "find_objectness",
     "fit_object_maps",
-    "objectness",
+    "measure_objectness",
 ]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.maps.object_maps import Maps, Objectness, objectness
+from tag2box.maps.object_maps import Maps, WindowObjectness, measure_objectness
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
 from tag2box.windows.record import Windows
@@ -48,29 +48,30 @@ class Activations:
         return np.ascontiguousarray((power / power.sum(axis=-1, keepdims=True)).transpose(2, 0, 1))
 
     def compete(
-        self, alone: Objectness, maps: Maps, windows: Windows, tags: NDArray[np.int8], ring: float
+        self, alone: WindowObjectness, maps: Maps, windows: Windows, tags: NDArray[np.int8], ring: float
     ) -> Floats:
         """The objectness of all windows by the shared maps, (n_windows, n_classes).
 
         It differs from that of the maps alone in photos of several tags.
         """
-        share = np.array(alone.share)
+        objectness = np.array(alone.objectness)
         with one_thread():  # products of one photo are small
             for i, (a, z) in enumerate(windows.spans()):
                 present = np.flatnonzero(tags[i] == 1)
                 if len(present) > 1:
                     shared = alone.maps(maps[i])[present] * self.shares(maps[i], present)
-                    share[a:z, present] = objectness(shared, windows[i], windows.sizes[i], ring)
-        return share
+                    measured = measure_objectness(shared, windows[i], windows.sizes[i], ring)
+                    objectness[a:z, present] = measured
+        return objectness
 
 
 @stored
 @dataclass(frozen=True)
 class Competition:
-    """activations: of each class. share: (n_windows, n_classes), as `Objectness.share`, after competition."""
+    """activations: of each class. objectness: (n_windows, n_classes), by maps that classes share."""
 
     activations: Activations
-    share: Floats
+    objectness: Floats
 
 
 def fit_activations(maps: Maps, tags: NDArray[np.int8]) -> Activations:

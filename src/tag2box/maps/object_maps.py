@@ -27,10 +27,10 @@ __all__ = [
     "Maps",
     "MapsConfig",
     "ObjectMaps",
-    "Objectness",
+    "WindowObjectness",
     "find_objectness",
     "fit_object_maps",
-    "objectness",
+    "measure_objectness",
 ]
 
 Floats = NDArray[np.float64]
@@ -116,19 +116,19 @@ class ObjectMaps:
 
     def of_all(self, maps: Maps, windows: Windows, ring: float) -> NDArray[np.float32]:
         """The objectness of all windows, (n_windows, n_classes)."""
-        share = np.empty((len(windows.xyxy), len(self.a)), np.float32)
+        objectness = np.empty((len(windows.xyxy), len(self.a)), np.float32)
         for i, (a, z) in enumerate(windows.spans()):
-            share[a:z] = objectness(self(maps[i]), windows[i], windows.sizes[i], ring)
-        return share
+            objectness[a:z] = measure_objectness(self(maps[i]), windows[i], windows.sizes[i], ring)
+        return objectness
 
 
 @stored
 @dataclass(frozen=True)
-class Objectness:
-    """maps: of each class. share: (n_windows, n_classes), the objectness, 1 for the best of a photo."""
+class WindowObjectness:
+    """maps: of each class. objectness: (n_windows, n_classes), 1 for the best window of a photo."""
 
     maps: ObjectMaps
-    share: NDArray[np.float32]
+    objectness: NDArray[np.float32]
 
 
 def fit_object_maps(maps: Maps, tags: NDArray[np.int8], components: int) -> ObjectMaps:
@@ -162,19 +162,21 @@ def _direction(maps: Maps, images: NDArray[np.intp], components: int) -> tuple[F
     return v, float(mean @ v)
 
 
-def find_objectness(maps: Maps, windows: Windows, tags: NDArray[np.int8], config: MapsConfig) -> Objectness:
+def find_objectness(
+    maps: Maps, windows: Windows, tags: NDArray[np.int8], config: MapsConfig
+) -> WindowObjectness:
     """The object maps of all classes, and by them the objectness of every window.
 
     Memory: 4 bytes a window and class, and 8 c^2 for the covariance of a class.
     """
     of = fit_object_maps(maps, tags, config.components)
-    return Objectness(of, of.of_all(maps, windows, config.ring))
+    return WindowObjectness(of, of.of_all(maps, windows, config.ring))
 
 
-def objectness(
+def measure_objectness(
     map_: NDArray[np.float32], boxes: NDArray[np.float32], size: NDArray[np.int64], ring: float
 ) -> NDArray[np.float32]:
-    """Of the windows of one photo, (n, n_classes), from its maps (n_classes, h, w).
+    """The objectness of the windows of one photo, (n, n_classes), by its object maps (n_classes, h, w).
 
     size: the width and height of the photo.
     """

@@ -21,8 +21,8 @@ __all__ = ["check_maps", "find_cells", "map_cells", "photo_map"]
 
 LARGEST = float(np.finfo(np.float16).max)
 WITHOUT = (
-    'do without maps: maps.context = 0, cover.snap = "contrast", refine.prior = 0, refine.objectness = 0 and '
-    'retrain.method = "none"'
+    'do without maps: maps.context = 0, cover.snap = "contrast", refine.prior = 0, '
+    'refine.objectness_weight = 0 and retrain.method = "none"'
 )
 
 

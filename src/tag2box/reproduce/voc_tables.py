@@ -89,7 +89,7 @@ def settings(row: str, seed: int, *, paper: bool, base: Config | None = None) ->
         cover = CoverConfig(method="marginal", snap="none", unknown="positive")
         initial = InitialConfig(C=1e-3, loss="smooth_hinge", seed=seed)
         refine = RefineConfig(
-            prior=0.0, objectness=0.0, C=1e-3, mu=0.01, loss="smooth_hinge", rounds=10, tol=1e-3
+            prior=0.0, objectness_weight=0.0, C=1e-3, mu=0.01, loss="smooth_hinge", rounds=10, tol=1e-3
         )
     if row == "negative mining + SVM":
         cover = replace(cover, initializer="negative_mining")

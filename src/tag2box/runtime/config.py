@@ -23,6 +23,9 @@ RENAMED = {
     "cover.initialiser": "initializer",
     "detect.iou": "iou_threshold",
     "detect.most": "max_detections",
+    "refine.objectness": "objectness_weight",
+    "retrain.objectness": "objectness_weight",
+    "retrain.tag": "tag_weight",
 }
 
 

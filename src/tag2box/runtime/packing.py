@@ -22,6 +22,12 @@ Record = TypeVar("Record", bound=type)
 
 # Every class that a file may name, by its bare name.
 _RECORDS: dict[str, type] = {}
+# Records, and fields of records, that earlier versions called otherwise.
+RENAMED = {
+    "Objectness": "WindowObjectness",
+    "Objectness.share": "objectness",
+    "Competition.share": "objectness",
+}
 
 
 def stored(record: Record) -> Record:
@@ -74,18 +80,21 @@ def unpack(data: Any, arrays: Mapping[str, Array]) -> Any:
         return tuple(unpack(item, arrays) for item in data["tuple"])
     if "dict" in data:
         return {name: unpack(item, arrays) for name, item in data["dict"].items()}
-    record = _record(data["record"])
-    parts = {name: unpack(item, arrays) for name, item in data["fields"].items()}
+    bare, record = _record(data["record"])
+    parts = {
+        RENAMED.get(f"{bare}.{name}", name): unpack(item, arrays) for name, item in data["fields"].items()
+    }
     upgraded = getattr(record, "upgraded", None)
     return record(**(upgraded(parts) if upgraded else parts))
 
 
-def _record(name: str) -> type:
-    """The registered class of that name: only ours are ever made, whatever a stranger's file says.
+def _record(name: str) -> tuple[str, type]:
+    """The bare name, and its registered class: only ours are ever made, whatever a stranger's file says.
 
     Older versions wrote "tag2box.module:Name".
     """
     module, _, bare = name.rpartition(":")
-    if bare not in _RECORDS or module.partition(".")[0] not in ("", "tag2box"):
+    record = _RECORDS.get(RENAMED.get(bare, bare))
+    if record is None or module.partition(".")[0] not in ("", "tag2box"):
         raise Tag2BoxError(f"the stored result names an unknown record {name!r}: was it made by tag2box?")
-    return _RECORDS[bare]
+    return bare, record

@@ -8,8 +8,6 @@ that overlaps no accepted box. The detector that comes of them finds the boxes o
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -17,22 +15,21 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.corrections.record import Corrections
-from tag2box.features.extract import Features, FeaturesConfig, resolved, window_features
+from tag2box.features.extract import Features, FeaturesConfig, features_of_photos
 from tag2box.features.projection import Projection
 from tag2box.images import ImageSet
 from tag2box.maps.context import Context
 from tag2box.maps.object_maps import Maps
-from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import calibrate
 from tag2box.training.initial import train_svms
 from tag2box.training.refinement import ByPhoto, Refined, best_of_image, best_windows
-from tag2box.training.retraining import RetrainConfig, beside
+from tag2box.training.retraining import RetrainConfig, beside, label_windows
 from tag2box.training.scoring import Weights
 from tag2box.windows.search import Windows
 from tag2box.windows.spans import Spans
 
-__all__ = ["judged_context", "judged_features", "label_windows", "learn_corrected"]
+__all__ = ["judged_context", "judged_features", "label_judged", "learn_corrected"]
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -53,13 +50,13 @@ def judged_features(
     progress: Progress = silent,
 ) -> NDArray[np.floating]:
     """The vectors of the judged boxes themselves, (n, d), in the order of `corrections`."""
-    config = resolved(config)
     photos = np.unique(corrections.image)
     rows = [np.flatnonzero(corrections.image == i) for i in photos]
     jobs = [(images.paths[i], corrections.xyxy[mine]) for i, mine in zip(photos, rows, strict=True)]
     out = np.empty((len(corrections), projection.A.shape[1]), config.dtype)
-    find = partial(_features_of, projection, config)
-    parts = map_ordered(find, jobs, workers=workers, progress=progress, label="your boxes")
+    parts = features_of_photos(
+        jobs, projection, config, workers=workers, progress=progress, label="your boxes"
+    )
     for mine, part in zip(rows, parts, strict=True):
         out[mine] = part
     return out
@@ -72,12 +69,6 @@ def judged_context(corrections: Corrections, context: Context, maps: Maps, windo
         mine = corrections.image == i
         out[mine] = context(maps[i], corrections.xyxy[mine], windows.sizes[i])
     return out
-
-
-def _features_of(
-    projection: Projection, config: FeaturesConfig, job: tuple[Path, Floats]
-) -> NDArray[np.floating]:
-    return window_features(*job, projection, config)
 
 
 @dataclass(frozen=True)
@@ -125,7 +116,7 @@ def learn_corrected(
     tags = _open_tags(corrections)
     choice, _ = _choose(windows, corrections, tags, score(start))
     for _ in range(TURNS):
-        positives, negatives = label_windows(windows, corrections, choice, config)
+        positives, negatives = label_judged(windows, corrections, choice, config)
         weights = train_svms(
             both, positives, negatives, config.svm, progress=progress, label="learning with corrections"
         )
@@ -170,20 +161,16 @@ def _allowed(windows: Windows, corrections: Corrections, scores: ByPhoto) -> Ite
         yield allowed
 
 
-def label_windows(
+def label_judged(
     windows: Windows, corrections: Corrections, found: Sequence[Rows], config: RetrainConfig
 ) -> tuple[list[Rows], list[Spans]]:
     """The positives and the negatives of each class: rows of the windows, then of the judged boxes.
 
     found: of each class, the window that is taken for the object in photos without an accepted box.
     """
-    positives, negatives = [], []
-    for c, rows in enumerate(found):
-        mine, others = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for row, image in zip(rows.tolist(), windows.image_of(rows).tolist(), strict=True):
-            near, around = beside(windows, image, windows.xyxy[[row]], config)
-            mine.append(near)
-            others.append(around)
+    positives, negatives = label_windows(windows, corrections.tags, found, config)
+    for c in range(len(found)):
+        mine, others = [positives[c]], [np.empty(0, np.int64)]
         judged = corrections.label == c
         for image in np.unique(corrections.image[judged]).tolist():
             here = judged & (corrections.image == image)
@@ -196,7 +183,6 @@ def label_windows(
                 overlap = iou_matrix(corrections.xyxy[wrong], corrections.xyxy[right]).max(axis=1)
                 wrong = wrong[overlap < config.near[1]]
             others.append(len(windows.xyxy) + wrong)
-        positives.append(np.concatenate(mine))
-        absent = Spans.of_images(windows, corrections.tags[:, c] == -1)
-        negatives.append(absent | Spans.of_rows(np.concatenate(others)))
+        positives[c] = np.concatenate(mine)
+        negatives[c] |= Spans.of_rows(np.concatenate(others))
     return positives, negatives

@@ -74,7 +74,7 @@ class RefineConfig:
         The loss of an image; "smooth_hinge" is that of the authors' release.
     prior : float, default=1.0
         What the best objectness of an image adds to the score of a window in training; 0 is the paper's.
-    objectness : float, default=2.0
+    objectness_weight : float, default=2.0
         The same in detection; 0 is the paper's.
     top : int, default=15
         The number of windows per image that are held at first.
@@ -104,7 +104,7 @@ class RefineConfig:
     # alone makes the margin. 0 is the paper's.
     prior: float = 1.0
     # The same afterwards, in detection. 0 is the paper's.
-    objectness: float = 2.0
+    objectness_weight: float = 2.0
     # Windows held per image at first, passes over all windows at most, and when to stop.
     top: int = 15
     rounds: int = 30
@@ -116,7 +116,7 @@ class RefineConfig:
         check_above(0, C=self.C, bias=self.bias, positive_weight=self.positive_weight)
         check_above(0, mu=self.mu, tol=self.tol)
         check_at_least(1, top=self.top, rounds=self.rounds)
-        check_at_least(0, prior=self.prior, objectness=self.objectness)
+        check_at_least(0, prior=self.prior, objectness_weight=self.objectness_weight)
 
 
 @stored
@@ -149,21 +149,23 @@ def refine(
     At most `config.rounds` passes over the features and three more. Memory: one byte a window and class, for
     which are held, and those held of one class at a time, 4 d bytes each; `MOST_HELD` limits them at first.
     """
-    if objectness is None and ((config.method != "none" and config.prior > 0) or config.objectness > 0):
-        raise InputError("prior and objectness need the objectness of the windows: give it, or set both to 0")
-    shape = len(features.X), tags.shape[1]
-    share = np.broadcast_to(np.float32(0), shape) if objectness is None else objectness
+    if objectness is None:
+        if (config.method != "none" and config.prior > 0) or config.objectness_weight > 0:
+            raise InputError(
+                "prior and objectness_weight need the objectness of the windows: give it, or set both to 0"
+            )
+        objectness = np.broadcast_to(np.float32(0), (len(features.X), tags.shape[1]))
     weights = initial
     if config.method != "none":
         classes = [
-            _Class(windows, features, tags[:, c], share[:, c], initial, c, config)
+            _Class(windows, features, tags[:, c], objectness[:, c], initial, c, config)
             for c in range(tags.shape[1])
         ]
         weights = _descend(features, classes, progress)
 
     def scored() -> Iterator[NDArray[np.float32]]:
         photos = zip(windows.spans(), score_photos(features.X, features.offsets, weights), strict=True)
-        return (scores + np.float32(config.objectness) * share[a:z] for (a, z), scores in photos)
+        return (scores + np.float32(config.objectness_weight) * objectness[a:z] for (a, z), scores in photos)
 
     return with_findings(weights, windows, tags, scored(), scored())
 
@@ -239,12 +241,13 @@ class _Class:
         windows: Windows,
         features: Features,
         tags: NDArray[np.int8],
-        share: NDArray[np.float32],
+        objectness: NDArray[np.float32],
         initial: Weights,
         c: int,
         config: RefineConfig,
     ) -> None:
-        self.windows, self.X, self.share, self.config = windows, features.X, share, config
+        self.windows, self.X, self.config = windows, features.X, config
+        self.objectness = objectness
         self.bags = np.flatnonzero((tags != 0) & (windows.counts > 0))  # images
         self.y = tags[self.bags].astype(np.float64)
         self.cost = np.where(self.y > 0, config.C * config.positive_weight, config.C)
@@ -295,7 +298,7 @@ class _Class:
             self.held[witness] = True
 
     def _prior(self, rows: Rows) -> Floats:
-        return self.config.prior * self.share[rows].astype(np.float64)
+        return self.config.prior * self.objectness[rows].astype(np.float64)
 
     def _keep(self, value: float, *, exact: bool, settled: bool = True) -> None:
         """Keep the best θ; done, if `settled`, when it is exact or hardly better than the best before it."""

@@ -51,9 +51,9 @@ class RetrainConfig:
     near : tuple of float, default=(0.1, 0.4)
         Windows whose overlap with the box lies between these are negatives: nearer ones may be right, and
         farther ones may show another object.
-    objectness : float, default=0.5
+    objectness_weight : float, default=0.5
         What the best objectness of a photo adds to the score of a window.
-    tag : float, default=0.2
+    tag_weight : float, default=0.2
         What the logit of the photo's tag adds to it.
     seed : int, default=0
         The seed of the first negatives.
@@ -76,8 +76,8 @@ class RetrainConfig:
     # show another object.
     near: tuple[float, ...] = (0.1, 0.4)
     # What the best objectness of a photo, and the logit of its tag, add to a score.
-    objectness: float = 0.5
-    tag: float = 0.2
+    objectness_weight: float = 0.5
+    tag_weight: float = 0.2
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class RetrainConfig:
             )
         check_above(0, C=self.C)
         check_at_least(1, positives=self.positives)
-        check_at_least(0, objectness=self.objectness, tag=self.tag)
+        check_at_least(0, objectness_weight=self.objectness_weight, tag_weight=self.tag_weight)
 
     @property
     def svm(self) -> InitialConfig:
@@ -98,13 +98,13 @@ class RetrainConfig:
 
 
 def find_boxes(
-    windows: Windows, features: Features, tags: NDArray[np.int8], share: Floats, two_stream: TwoStream
+    windows: Windows, features: Features, tags: NDArray[np.int8], objectness: Floats, two_stream: TwoStream
 ) -> tuple[Rows, ...]:
     """The window of each positive photo that is taken for the object: rows of X, one array per class.
 
-    By the prior and the two streams: share + half the logarithm of the score.
+    By the objectness plus half the logarithm of the score of the two streams.
     """
-    photos = zip(windows.by_image(features.X), windows.by_image(share), strict=True)
+    photos = zip(windows.by_image(features.X), windows.by_image(objectness), strict=True)
     with one_thread():  # products of one photo are small
         return best_windows(windows, tags, (o + HALF * two_stream.log_scores(X, o) for X, o in photos))[0]
 
@@ -164,15 +164,15 @@ def findings(
     features: Features,
     tags: NDArray[np.int8],
     maps: Maps,
-    share: Floats,
+    objectness: Floats,
 ) -> Refined:
-    """What the scorer finds in the photos learned from; share: (n_windows, n_classes), their tags known.
+    """What the scorer finds in the photos learned from; objectness: (n_windows, n_classes), by their tags.
 
     Two passes over the features and the maps, photo by photo.
     """
-    scores, unaided = (score_all(scorer, windows, features, maps, known) for known in (share, None))
+    scores, unaided = (score_all(scorer, windows, features, maps, known) for known in (objectness, None))
     found = with_findings(scorer.weights, windows, tags, scores, unaided)
-    others, _ = best_windows(windows, tags, windows.by_image(share))
+    others, _ = best_windows(windows, tags, windows.by_image(objectness))
     return replace(found, reliability=agreement(windows, found.mined, others))
 
 
@@ -193,12 +193,12 @@ def agreement(windows: Windows, found: Sequence[Rows], others: Sequence[Rows]) -
 
 
 def score_all(
-    scorer: Scorer, windows: Windows, features: Features, maps: Maps | None, share: Floats | None
+    scorer: Scorer, windows: Windows, features: Features, maps: Maps | None, objectness: Floats | None
 ) -> Iterator[Floats]:
-    """The scores of each photo's windows, (n_i, n_classes); share: as `findings` has it."""
+    """The scores of each photo's windows, (n_i, n_classes)."""
     plain = score_photos(features.X, windows.offsets, scorer.weights)
     for i, ((a, z), scores) in enumerate(zip(windows.spans(), plain, strict=True)):
-        mine = None if share is None else share[a:z]
+        mine = None if objectness is None else objectness[a:z]
         photo = features.X[a:z], windows[i], windows.sizes[i], maps[i] if maps else None
         with one_thread():  # products of one photo are small
             beyond = scorer.beyond(*photo, mine)

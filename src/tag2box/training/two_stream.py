@@ -85,13 +85,13 @@ class TwoStream:
     prior: float
     trace: tuple[float, ...] = ()
 
-    def log_scores(self, X: NDArray[np.floating], share: Floats) -> Floats:
-        """log a + log r of the windows of one photo, (n, n_classes); share: their objectness."""
+    def log_scores(self, X: NDArray[np.floating], objectness: Floats) -> Floats:
+        """log a + log r of the windows of one photo, (n, n_classes), given their objectness."""
         if len(X) == 0:
             return np.empty((0, len(self.b)), np.float32)
         X = np.asarray(X, np.float32)
         what = X @ self.W.T + self.b
-        where = X @ self.V.T + np.float32(self.prior) * share
+        where = X @ self.V.T + np.float32(self.prior) * objectness
         most = np.maximum(what.max(axis=1, keepdims=True), 0)
         what -= most + np.log(np.exp(what - most).sum(axis=1, keepdims=True) + np.exp(-most))
         where -= where.max(axis=0)
@@ -102,20 +102,20 @@ class TwoStream:
 def train_two_stream(
     features: Features,
     tags: NDArray[np.int8],
-    share: Floats,
+    objectness: Floats,
     config: TwoStreamConfig,
     *,
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> TwoStream:
-    """The head of all classes at once, by L-BFGS; share: (n_windows, n_classes), the prior of "where".
+    """The head of all classes at once, by L-BFGS; objectness: (n_windows, n_classes).
 
     About `config.iterations` passes over the features. Memory: a block of photos per worker, 8 d bytes a
     window; features and prior may be mapped.
     """
     photos = np.flatnonzero(np.diff(features.offsets) > 0)
     blocks = [
-        _Block(features, tags, share, photos[i : i + BLOCK], config.prior)
+        _Block(features, tags, objectness, photos[i : i + BLOCK], config.prior)
         for i in range(0, len(photos), BLOCK)
     ]
     d, n_classes = features.X.shape[1], tags.shape[1]
@@ -160,12 +160,12 @@ class _Block:
         self,
         features: Features,
         tags: NDArray[np.int8],
-        share: Floats,
+        objectness: Floats,
         photos: Sequence[int] | NDArray[np.intp],
         prior: float,
     ) -> None:
         spans = [(int(features.offsets[i]), int(features.offsets[i + 1])) for i in photos]
-        self.X, self.share, self.factor, self.spans = features.X, share, np.float32(prior), spans
+        self.X, self.objectness, self.factor, self.spans = features.X, objectness, np.float32(prior), spans
         self.start = np.cumsum([0, *(z - a for a, z in spans)])
         self.present, self.known = tags[photos] == 1, tags[photos] != 0
 
@@ -174,7 +174,9 @@ class _Block:
         n_classes = len(T) // 2
         logits = X @ T[:, :-1].T
         what = _softmax_with_none(logits[:, :n_classes] + T[:n_classes, -1])
-        where = logits[:, n_classes:] + np.concatenate([self.factor * self.share[a:z] for a, z in self.spans])
+        where = logits[:, n_classes:] + np.concatenate(
+            [self.factor * self.objectness[a:z] for a, z in self.spans]
+        )
         for a, z in pairwise(self.start):
             where[a:z] = np.exp(where[a:z] - where[a:z].max(axis=0))
             where[a:z] /= where[a:z].sum(axis=0)
