@@ -28,7 +28,7 @@ from tag2box.pipeline import Known, learn_as_the_paper, learn_by_two_streams
 from tag2box.review.found import find_boxes
 from tag2box.review.sampling import mixed, random_order
 from tag2box.run_folder import RunFolder
-from tag2box.runtime.run import Run
+from tag2box.runtime.runner import Runner
 from tag2box.stages import retrains, uses_maps
 from tag2box.training.corrected import (
     _Stacked,
@@ -52,7 +52,7 @@ class Trial:
         truth = read_images(data, split="trainval").only(self.run.images.classes)
         place = {name: i for i, name in enumerate(truth.ids)}
         self.truth = truth.take([place[name] for name in self.run.images.ids])
-        work = Run(self.run.store, workers=2)
+        work = Runner(self.run.store, workers=2)
         work.keys, work.note = self.run.keys, lambda *_, **__: None  # everything is there, and stays as it is
         self.windows, self.features, self.projection = map(
             self.run.result, ("windows", "features", "projection")

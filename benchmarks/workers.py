@@ -18,7 +18,7 @@ from tag2box.data.reading import read_images
 from tag2box.pipeline import Config, detect
 from tag2box.run_folder import RunFolder, fit_run
 from tag2box.runtime.files import content_hash
-from tag2box.runtime.run import Run
+from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store
 from tag2box.stages import (
     Description,
@@ -60,15 +60,15 @@ def run():
 def stages(learned, images, folder, workers):
     """Of each stage the seconds, and the CPU seconds of every process."""
     config, detector = learned.config, learned.detector
-    run = Run(Store(folder), workers=workers)
-    run.keys = stage_keys(images, config, run)
-    run.keys |= detections_key(content_hash(learned.detector_file), images, run)
-    windows, *costs = timed(lambda: find_all_windows(images, config, run))
+    runner = Runner(Store(folder), workers=workers)
+    runner.keys = stage_keys(images, config, runner)
+    runner.keys |= detections_key(content_hash(learned.detector_file), images, runner)
+    windows, *costs = timed(lambda: find_all_windows(images, config, runner))
     found = {"windows": costs}
-    maps, *found["maps"] = timed(lambda: find_maps(images, windows, config, run))
+    maps, *found["maps"] = timed(lambda: find_maps(images, windows, config, runner))
     how = Description(learned.result("projection"), learned.result("context"), maps)
-    found["features"] = timed(lambda: find_all_features(images, windows, how, config, run))[1:]
-    found["detections"] = timed(lambda: detect(detector, images, run))[1:]
+    found["features"] = timed(lambda: find_all_features(images, windows, how, config, runner))[1:]
+    found["detections"] = timed(lambda: detect(detector, images, runner))[1:]
     return found
 
 

@@ -10,7 +10,7 @@ import tag2box as t2b
 from tag2box.errors import InputError
 from tag2box.features.extract import FeaturesConfig, _raw
 from tag2box.features.networks.content import external_files, network_hash
-from tag2box.runtime.run import Run
+from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store
 from tag2box.stages import Config, stage_keys
 
@@ -85,7 +85,7 @@ def test_swapped_weights_make_features_and_maps_anew(tmp_path):
 
     def keys(**how):
         features = FeaturesConfig(network=write_network(tmp_path, **how))
-        return stage_keys(images, Config(features=features), Run(Store(tmp_path / "run")))
+        return stage_keys(images, Config(features=features), Runner(Store(tmp_path / "run")))
 
     one, weights, cut = keys(), keys(weight=2.0), keys(toml=TOML + 'cut = "y"\n')
     assert {stage for stage in one if one[stage] == weights[stage]} == {"photos", "tags", "windows"}

@@ -20,7 +20,7 @@ from tag2box.run_folder import RunFolder, detect_run, fit_run
 from tag2box.run_notes import write_run
 from tag2box.runtime import run as run_module
 from tag2box.runtime.config import read_settings, settings
-from tag2box.runtime.run import Run
+from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store
 from tag2box.stages import VERSIONS, Config, stage_keys
 
@@ -107,7 +107,8 @@ def test_a_second_run_computes_nothing(copied, images):
 )
 def test_a_setting_changes_only_what_depends_on_it(images, tmp_path, setting, expected):
     keys = [
-        stage_keys(images, c, Run(Store(tmp_path))) for c in (CONFIG, read_settings(CONFIG, None, [setting]))
+        stage_keys(images, c, Runner(Store(tmp_path)))
+        for c in (CONFIG, read_settings(CONFIG, None, [setting]))
     ]
     changed = {stage for stage in keys[0] if keys[0][stage] != keys[1][stage]}
     last = {"detector"} if "findings" in expected or setting.startswith("detect") else set()
@@ -127,7 +128,7 @@ def test_a_changed_setting_is_computed_and_the_old_result_can_be_cleaned(copied,
 
 
 def test_tags_leave_windows_and_features_alone(images, tmp_path):
-    store = Run(Store(tmp_path))
+    store = Runner(Store(tmp_path))
     other = replace(images, tags=-images.tags)
     one, two = stage_keys(images, CONFIG, store), stage_keys(other, CONFIG, store)
     assert one["features"] == two["features"]
@@ -279,4 +280,4 @@ def test_bad_photos_are_skipped_with_a_warning_or_refused(run, images, tmp_path)
 def test_every_stage_has_a_version(images, tmp_path):
     corrected = {"judged", "corrected"}  # only where a person said something
     known = {"detections"} | corrected
-    assert set(stage_keys(images, CONFIG, Run(Store(tmp_path)))) | known == set(VERSIONS)
+    assert set(stage_keys(images, CONFIG, Runner(Store(tmp_path)))) | known == set(VERSIONS)

@@ -17,7 +17,7 @@ from tag2box.run_folder import RunFolder, detect_run, fit_run
 from tag2box.run_notes import write_run
 from tag2box.runtime.config import read_settings
 from tag2box.runtime.files import checked_json
-from tag2box.runtime.run import Run
+from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store
 
 CONFIG = read_settings(Config(), None, FAST)
@@ -179,7 +179,7 @@ def test_data_with_dots_in_their_names_have_run_folders_of_their_own(tmp_path):
 
 def test_keys_of_a_folder_are_those_of_its_last_run(run, images):
     folder = RunFolder(run)
-    assert folder.keys == stages.stage_keys(images, folder.config, Run(Store(run)))
+    assert folder.keys == stages.stage_keys(images, folder.config, Runner(Store(run)))
     stored = json.loads((run / "run.json").read_text())
     assert checked_json({k: v for k, v in stored.items() if k != "crc"}) == (run / "run.json").read_text()
 

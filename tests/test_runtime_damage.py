@@ -14,7 +14,7 @@ from tag2box.runtime import run as run_module
 from tag2box.runtime.arrays import npy_header, npz_bytes, read_array, read_npz, write_array
 from tag2box.runtime.files import MACHINE, to_json, write_whole
 from tag2box.runtime.parts import DamagedError
-from tag2box.runtime.run import Run
+from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store, stage_key
 
 STAGES = ("cover", "windows", "features")
@@ -25,7 +25,7 @@ class Work:
     """Three small stages of the three kinds, in shards of one item, and what was computed of them."""
 
     def __init__(self, folder):
-        self.run, self.computed = Run(Store(folder), workers=1), []
+        self.run, self.computed = Runner(Store(folder), workers=1), []
         self.run.keys = {stage: stage_key(stage, 1, {}) for stage in STAGES}
 
     def __call__(self):

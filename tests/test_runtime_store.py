@@ -19,7 +19,7 @@ from tag2box.maps.competition import Competition
 from tag2box.maps.object_maps import WindowObjectness
 from tag2box.runtime.files import append_line, locked
 from tag2box.runtime.packing import pack, unpack
-from tag2box.runtime.run import Run
+from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store, existing, stage_key
 from tag2box.windows.search import Windows
 
@@ -92,7 +92,7 @@ def test_a_key_depends_on_everything_it_is_made_of():
 
 
 def test_a_result_is_computed_once(tmp_path):
-    run, calls = Run(Store(tmp_path / "run")), []
+    run, calls = Runner(Store(tmp_path / "run")), []
     run.keys["windows"] = KEY
     for _ in range(2):
         found = run.result("windows", lambda: calls.append(1) or some_windows())
@@ -102,7 +102,7 @@ def test_a_result_is_computed_once(tmp_path):
 
 
 def test_a_stage_that_fails_leaves_nothing(tmp_path):
-    run = Run(Store(tmp_path))
+    run = Runner(Store(tmp_path))
     run.keys["windows"] = KEY
     with pytest.raises(TypeError, match="cannot be stored"):
         run.result("windows", object)
@@ -190,7 +190,7 @@ import sys, time
 import numpy as np
 from tag2box.runtime import run as run_module
 from tag2box.runtime.files import append_line
-from tag2box.runtime.run import Run
+from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store, stage_key
 from functools import partial
 from pathlib import Path
@@ -216,7 +216,7 @@ def joined(parts):
     return {"xyxy": np.concatenate([p["xyxy"] for p in parts]), "texts": [p["text"] for p in parts]}
 
 with store.lock():
-    run = Run(store, workers=1)
+    run = Runner(store, workers=1)
     w = stage_key("windows", 1, {})
     print("ready", flush=True)
     run.keys = {"windows": w, "features": stage_key("features", 1, {}, w)}

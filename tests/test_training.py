@@ -25,7 +25,7 @@ from tag2box.cover.degrees import block_count, count_blocks, count_neighbors, jo
 from tag2box.cover.stage import find_covers
 from tag2box.errors import InputError
 from tag2box.features.extract import Features
-from tag2box.runtime.run import Run
+from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store, stage_key
 from tag2box.training.initial import InitialConfig, first_positives, train_initial
 from tag2box.training.refinement import RefineConfig, refine
@@ -92,7 +92,7 @@ def test_degrees_go_on_where_they_were_stopped(data, tmp_path, monkeypatch, stop
     whole = count_neighbors(features, tags, config)
     blocks = block_count(features, tags, config)
     assert blocks > 5
-    run, counted = Run(Store(tmp_path), workers=2), []
+    run, counted = Runner(Store(tmp_path), workers=2), []
     run.keys["degrees"] = stage_key("degrees", 1, {})
 
     def count(skip, progress, stop=None):

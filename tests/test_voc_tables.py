@@ -78,6 +78,21 @@ def test_test_photos_are_detected_in_as_detect_does(voc, cells):
     assert len(every.detect(test.paths[0])) > 2
 
 
+def test_the_least_score_is_a_confidence_in_the_tables_too(voc, cells):
+    out, test = voc.parent / "out", read_images(voc, split="test")
+    run = RunFolder(out / "train")
+    photos = _described(test, run, out / "test", 1, silent)
+    every = _detect(run.detector, test, *photos)
+    sure = np.sort(run.detector.confidence(every).score)
+    gap = np.argmax(np.diff(sure))  # some on either side, and none near it
+    how = replace(run.detector.detect_config, min_score=(sure[gap] + sure[gap + 1]) / 2)
+    detector = replace(run.detector, detect_config=how)
+    found = _detect(detector, test, *photos)
+    parts = [detector.detect(path) for path in test.paths]
+    assert 0 < len(found) < len(every)
+    np.testing.assert_array_equal(found.xyxy, np.concatenate([part.xyxy for part in parts]))
+
+
 def test_the_table_says_means_and_spread(cells):
     values = np.array([cell.ap["thing"] for cell in cells if cell.row == ROWS[1]])
     with pytest.MonkeyPatch.context() as patch:

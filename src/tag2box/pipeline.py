@@ -24,7 +24,7 @@ from tag2box.maps.context import fit_context
 from tag2box.maps.object_maps import Maps, ObjectMaps, WindowObjectness, fit_object_maps
 from tag2box.maps.photo_maps import check_maps
 from tag2box.runtime.progress import Progress
-from tag2box.runtime.run import Part, Run
+from tag2box.runtime.runner import Part, Runner
 from tag2box.stages import (
     Config,
     Description,
@@ -56,7 +56,9 @@ __all__ = [
 ]
 
 
-def learn(images: ImageSet, config: Config, run: Run, corrections: Corrections | None = None) -> Detector:
+def learn(
+    images: ImageSet, config: Config, runner: Runner, corrections: Corrections | None = None
+) -> Detector:
     """Image tags in, a detector out; with `corrections`, what a person has said of it counts too."""
     images = replace(images, truth=None)  # nobody below can look
     tags = known_tags(images.tags, config.cover.unknown)
@@ -64,30 +66,32 @@ def learn(images: ImageSet, config: Config, run: Run, corrections: Corrections |
         check_maps(config.features)
 
     # 1. Windows: where an object might be.
-    windows = find_all_windows(images, config, run)
+    windows = find_all_windows(images, config, runner)
 
     # 2. Maps: what the network's last map says of each photo.
-    maps = find_maps(images, windows, config, run) if uses_maps(config) else None
+    maps = find_maps(images, windows, config, runner) if uses_maps(config) else None
 
     # 3. Features: what each window looks like, alone and in its photo.
-    projection = run.result(
+    projection = runner.result(
         "projection",
-        lambda: find_projection(images, windows, config.features, workers=run.workers, progress=run.progress),
+        lambda: find_projection(
+            images, windows, config.features, workers=runner.workers, progress=runner.progress
+        ),
     )
     context = None
     if maps and config.maps.context:
-        context = run.result("context", lambda: fit_context(maps, config.maps))
+        context = runner.result("context", lambda: fit_context(maps, config.maps))
     how = Description(projection, context, maps)
-    features = find_all_features(images, windows, how, config, run)
+    features = find_all_features(images, windows, how, config, runner)
 
     # 4. to 8. What scores a window: as the paper learns it, or by two streams that compete.
     known = Known(windows, features, tags, maps)
     way = learn_by_two_streams if retrains(config) else learn_as_the_paper
-    learned = way(known, config, run)
+    learned = way(known, config, runner)
 
     # Corrections: what a person said of the boxes found, where anybody did.
     if corrections is not None:
-        found = learn_again(images, corrections, known, learned, how, config, run)
+        found = learn_again(images, corrections, known, learned, how, config, runner)
         learned = replace(learned, found=found)
 
     return _as_detector(images.classes, config, how, learned.found, learned.scorer)
@@ -139,18 +143,18 @@ class Learned:
     objectness: NDArray[np.float32] | None
 
 
-def learn_as_the_paper(known: Known, config: Config, run: Run) -> Learned:
+def learn_as_the_paper(known: Known, config: Config, runner: Runner) -> Learned:
     """Cover, SVM, latent SVM; with our object maps, where settings ask for them."""
     windows, features, tags, maps = known.windows, known.features, known.tags, known.maps
-    workers, progress = run.workers, run.progress
-    measured = find_all_objectness(known, config, run) if maps and scores_by_maps(config) else None
+    workers, progress = runner.workers, runner.progress
+    measured = find_all_objectness(known, config, runner) if maps and scores_by_maps(config) else None
     objectness = measured.objectness if measured else None
 
     # 5. Neighbors: how many of the images nearest to each window are positive.
-    degrees = count_all_neighbors(features, tags, config, run)
+    degrees = count_all_neighbors(features, tags, config, runner)
 
     # 6. Cover: few windows whose neighbors reach nearly every positive image.
-    covers = run.result(
+    covers = runner.result(
         "cover",
         lambda: find_covers(
             windows,
@@ -165,13 +169,13 @@ def learn_as_the_paper(known: Known, config: Config, run: Run) -> Learned:
     )
 
     # 7. Initial detector: a linear SVM on the covered windows, with hard negatives.
-    initial = run.result(
+    initial = runner.result(
         "initial",
         lambda: train_initial(windows, features, tags, covers, config.initial, progress=progress),
     )
 
     # 8. Refinement: a latent SVM with a smoothed maximum, from there.
-    refined = run.result(
+    refined = runner.result(
         "refine",
         lambda: refine(
             windows, features, tags, initial, config.refine, objectness=objectness, progress=progress
@@ -186,28 +190,28 @@ def learn_as_the_paper(known: Known, config: Config, run: Run) -> Learned:
     return Learned(refined, scorer, objectness)
 
 
-def learn_by_two_streams(known: Known, config: Config, run: Run) -> Learned:
+def learn_by_two_streams(known: Known, config: Config, runner: Runner) -> Learned:
     """Maps that compete, a head of two streams, and an SVM on the boxes that they find. Beyond the paper."""
     windows, features, tags, maps = known.windows, known.features, known.tags, known.maps
     assert maps is not None  # `uses_maps` said so
 
     # 5. Competition: the tags of a photo share its object maps.
-    alone = find_all_objectness(known, config, run)
-    competition = find_all_competition(known, alone, config, run)
+    alone = find_all_objectness(known, config, runner)
+    competition = find_all_competition(known, alone, config, runner)
     objectness = competition.objectness
 
     # 6. Two streams: what is in a window, and which window of its photo it is.
-    two_stream = run.result(
+    two_stream = runner.result(
         "two_stream",
         lambda: train_two_stream(
-            features, tags, objectness, config.two_stream, workers=run.workers, progress=run.progress
+            features, tags, objectness, config.two_stream, workers=runner.workers, progress=runner.progress
         ),
     )
 
     # 7. Retraining: an SVM on the boxes found, with the windows near them as negatives.
     boxes = find_boxes(windows, features, tags, objectness, two_stream)
-    weights = run.result(
-        "retrain", lambda: retrain(windows, features, tags, boxes, config.retrain, progress=run.progress)
+    weights = runner.result(
+        "retrain", lambda: retrain(windows, features, tags, boxes, config.retrain, progress=runner.progress)
     )
     scorer = Scorer(
         weights,
@@ -221,7 +225,7 @@ def learn_by_two_streams(known: Known, config: Config, run: Run) -> Learned:
     )
 
     # 8. Findings: what all of it together says of the photos learned from.
-    found = run.result("findings", lambda: findings(scorer, windows, features, tags, maps, objectness))
+    found = runner.result("findings", lambda: findings(scorer, windows, features, tags, maps, objectness))
     return Learned(found, scorer, objectness)
 
 
@@ -232,7 +236,7 @@ def learn_again(
     learned: Learned,
     how: Description,
     config: Config,
-    run: Run,
+    runner: Runner,
 ) -> Refined:
     """The SVM of every class anew, with the boxes that a person accepted or rejected."""
     windows, features, maps = known.windows, known.features, known.maps
@@ -240,7 +244,12 @@ def learn_again(
 
     def describe() -> NDArray[np.floating]:
         crops = judged_features(
-            images, corrections, how.projection, config.features, workers=run.workers, progress=run.progress
+            images,
+            corrections,
+            how.projection,
+            config.features,
+            workers=runner.workers,
+            progress=runner.progress,
         )
         if how.context is None or maps is None:
             return crops
@@ -251,8 +260,8 @@ def learn_again(
         scorer = replace(learned.scorer, weights=weights)
         return score_all(scorer, windows, features, maps, learned.objectness)
 
-    judged = run.result("judged", describe)
-    return run.result(
+    judged = runner.result("judged", describe)
+    return runner.result(
         "corrected",
         lambda: learn_corrected(
             windows,
@@ -262,12 +271,12 @@ def learn_again(
             learned.found,
             score,
             config.retrain,
-            progress=run.progress,
+            progress=runner.progress,
         ),
     )
 
 
-def find_all_objectness(known: Known, config: Config, run: Run) -> WindowObjectness:
+def find_all_objectness(known: Known, config: Config, runner: Runner) -> WindowObjectness:
     """4. Objectness: how well each window frames what its photo's map shows of the class."""
     maps, windows, tags = known.maps, known.windows, known.tags
     assert maps is not None
@@ -276,7 +285,7 @@ def find_all_objectness(known: Known, config: Config, run: Run) -> WindowObjectn
     def part(a: int, z: int) -> Part[NDArray[np.float32]]:
         return partial(_alone, of(), maps.part(a, z), windows.part(a, z), config.maps.ring)
 
-    return run.in_rows(
+    return runner.in_rows(
         "objectness",
         windows.offsets,
         tags.shape[1],
@@ -291,7 +300,9 @@ def _alone(of: ObjectMaps, maps: Maps, windows: Windows, ring: float, *_: object
     return of.of_all(maps, windows, ring)
 
 
-def find_all_competition(known: Known, alone: WindowObjectness, config: Config, run: Run) -> Competition:
+def find_all_competition(
+    known: Known, alone: WindowObjectness, config: Config, runner: Runner
+) -> Competition:
     """5. Competition: the same, where the tags of a photo share its object maps."""
     maps, windows, tags = known.maps, known.windows, known.tags
     assert maps is not None
@@ -303,7 +314,7 @@ def find_all_competition(known: Known, alone: WindowObjectness, config: Config, 
         photos = maps.part(a, z), windows.part(a, z), tags[a:z]
         return partial(_shared, activations(), mine, *photos, config.maps.ring)
 
-    return run.in_rows(
+    return runner.in_rows(
         "competition",
         windows.offsets,
         tags.shape[1],
@@ -326,7 +337,7 @@ def _shared(
     return activations.compete(alone, maps, windows, tags, ring)
 
 
-def detect(detector: Detector, images: ImageSet, run: Run) -> Detections:
+def detect(detector: Detector, images: ImageSet, runner: Runner) -> Detections:
     """9. Detections: what the detector finds in `images`."""
 
     def part(a: int, z: int) -> Part[Detections]:
@@ -335,7 +346,7 @@ def detect(detector: Detector, images: ImageSet, run: Run) -> Detections:
     def joined(parts: Sequence[Detections]) -> Detections:
         return Detections.concatenate(parts, ids=images.ids)
 
-    return run.in_shards("detections", len(images), part, joined)
+    return runner.in_shards("detections", len(images), part, joined)
 
 
 def _detect(

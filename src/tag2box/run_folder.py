@@ -38,7 +38,7 @@ from tag2box.runtime.config import read_settings, to_toml
 from tag2box.runtime.files import checked_json, content_hash, unchecked
 from tag2box.runtime.parts import BROKEN
 from tag2box.runtime.progress import Progress, silent
-from tag2box.runtime.run import Run
+from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store, existing
 from tag2box.stages import detections_key, retrains, stage_keys
 
@@ -216,25 +216,25 @@ def fit_run(
     images, _ = learnable(images, config)
     store = Store(folder)
     with store.lock():
-        run = Run(store, workers=workers, progress=progress)
+        runner = Runner(store, workers=workers, progress=progress)
         maker = detector_maker(store.folder)
         config, _ = with_precision(config, folder)
         corrections = collect(read_state(store.folder), images)
-        run.keys = stage_keys(images, config, run, corrections)
+        runner.keys = stage_keys(images, config, runner, corrections)
         store.write("config.toml", to_toml(config))
-        write_run(store, run.keys, images, maker)  # its detector stays until there is a new one
-        run.note(
+        write_run(store, runner.keys, images, maker)  # its detector stays until there is a new one
+        runner.note(
             "run started",
             images=len(images),
             classes=len(images.classes),
-            workers=run.workers,
+            workers=runner.workers,
             precision=config.features.precision,
         )
-        detector = learn(images, config, run, corrections)
+        detector = learn(images, config, runner, corrections)
         detector.save(store.folder / DETECTOR)
-        write_run(store, run.keys, images, own_detector(run.keys, store.folder / DETECTOR))
-        run.note("run finished")
-    return run.costs
+        write_run(store, runner.keys, images, own_detector(runner.keys, store.folder / DETECTOR))
+        runner.note("run finished")
+    return runner.costs
 
 
 def detect_run(
@@ -242,10 +242,10 @@ def detect_run(
 ) -> Detections:
     """What the run's detector finds in `images`, kept in the run folder, going on where it stopped."""
     with folder.store.lock():
-        run = Run(folder.store, workers=workers, progress=progress)
-        run.keys = detections_key(content_hash(folder.detector_file), images, run)
-        folder.add_detections(run.keys["detections"], images)  # first: `clean` keeps what is unfinished
-        return detect(folder.detector, images, run)
+        runner = Runner(folder.store, workers=workers, progress=progress)
+        runner.keys = detections_key(content_hash(folder.detector_file), images, runner)
+        folder.add_detections(runner.keys["detections"], images)  # first: `clean` keeps what is unfinished
+        return detect(folder.detector, images, runner)
 
 
 def mined_windows(run: RunFolder) -> Detections:

@@ -22,7 +22,7 @@ from tag2box.maps.photo_maps import find_cells, map_cells
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import content_hash
 from tag2box.runtime.progress import Progress
-from tag2box.runtime.run import Part, Run
+from tag2box.runtime.runner import Part, Runner
 from tag2box.runtime.store import stage_key
 from tag2box.training.initial import InitialConfig
 from tag2box.training.refinement import RefineConfig
@@ -148,17 +148,17 @@ class Description:
         return int(self.projection.A.shape[1]) + (self.context.width if self.context else 0)
 
 
-def find_all_windows(images: ImageSet, config: Config, run: Run) -> Windows:
+def find_all_windows(images: ImageSet, config: Config, runner: Runner) -> Windows:
     """The windows of every photo, shard by shard."""
 
     def part(a: int, z: int) -> Part[Windows]:
         return partial(find_windows, images[a:z], config.windows)
 
-    return run.in_shards("windows", len(images), part, Windows.concatenate)
+    return runner.in_shards("windows", len(images), part, Windows.concatenate)
 
 
 def find_all_features(
-    images: ImageSet, windows: Windows, how: Description, config: Config, run: Run
+    images: ImageSet, windows: Windows, how: Description, config: Config, runner: Runner
 ) -> Features:
     """The vectors of every window, shard by shard into one array on disk."""
 
@@ -166,7 +166,7 @@ def find_all_features(
         mine = replace(how, maps=how.maps.part(a, z) if how.maps and how.context else None)
         return partial(_describe, images[a:z], windows.part(a, z), mine, config.features)
 
-    return run.in_rows(
+    return runner.in_rows(
         "features",
         windows.offsets,
         how.width,
@@ -191,7 +191,7 @@ def _describe(
     return np.concatenate([X, how.context.of_all(how.maps, windows).astype(X.dtype)], axis=1)
 
 
-def find_maps(images: ImageSet, windows: Windows, config: Config, run: Run) -> Maps:
+def find_maps(images: ImageSet, windows: Windows, config: Config, runner: Runner) -> Maps:
     """The last map of every photo, shard by shard into one array on disk."""
     side = config.maps.side
     shape, offsets, channels = map_cells(windows, side, config.features)
@@ -199,24 +199,26 @@ def find_maps(images: ImageSet, windows: Windows, config: Config, run: Run) -> M
     def part(a: int, z: int) -> Part[NDArray[np.floating]]:
         return partial(find_cells, images[a:z], side, config.features)
 
-    return run.in_rows("maps", offsets, channels, "float16", part, lambda X: Maps(X, offsets, shape))
+    return runner.in_rows("maps", offsets, channels, "float16", part, lambda X: Maps(X, offsets, shape))
 
 
-def count_all_neighbors(features: Features, tags: NDArray[np.int8], config: Config, run: Run) -> Degrees:
+def count_all_neighbors(
+    features: Features, tags: NDArray[np.int8], config: Config, runner: Runner
+) -> Degrees:
     """The degrees of every window, block by block."""
     cover = config.cover
 
     def count(skip: Container[int], progress: Progress) -> Iterator[Degrees]:
-        return count_blocks(features, tags, cover, skip, progress, workers=run.workers)
+        return count_blocks(features, tags, cover, skip, progress, workers=runner.workers)
 
     def joined(parts: Sequence[Degrees]) -> Degrees:
         return join_degrees(features, tags, cover, parts)
 
-    return run.in_blocks("degrees", block_count(features, tags, cover), count, joined)
+    return runner.in_blocks("degrees", block_count(features, tags, cover), count, joined)
 
 
 def stage_keys(
-    images: ImageSet, config: Config, run: Run, corrections: Corrections | None = None
+    images: ImageSet, config: Config, runner: Runner, corrections: Corrections | None = None
 ) -> dict[str, str]:
     """What each stage depends on: its own settings, and the stages named behind them."""
     key: dict[str, str] = {}
@@ -224,7 +226,7 @@ def stage_keys(
     def stage(name: str, settings: object, *inputs: str) -> None:
         key[name] = stage_key(name, VERSIONS[name], settings, *(key[i] for i in inputs))
 
-    stage("photos", _contents(images, run))
+    stage("photos", _contents(images, runner))
     stage("tags", [images.tags.tolist(), images.classes])
     network = load_network(config.features.network)
     stage("network", network_hash(replace(network, cut=None)))
@@ -255,12 +257,12 @@ def stage_keys(
     return key
 
 
-def detections_key(detector: str, images: ImageSet, run: Run) -> dict[str, str]:
+def detections_key(detector: str, images: ImageSet, runner: Runner) -> dict[str, str]:
     """The same for detections: the detector by what is in its file, and the photos."""
-    content = [detector, images.ids, _contents(images, run)]
+    content = [detector, images.ids, _contents(images, runner)]
     return {"detections": stage_key("detections", VERSIONS["detections"], content)}
 
 
-def _contents(images: ImageSet, run: Run) -> list[str]:
+def _contents(images: ImageSet, runner: Runner) -> list[str]:
     """The photos by what is in their files: they may be moved and renamed."""
-    return list(map_ordered(content_hash, images.paths, progress=run.progress, label="reading"))
+    return list(map_ordered(content_hash, images.paths, progress=runner.progress, label="reading"))

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tag2box.cover.config import CoverConfig
 from tag2box.data.reading import read_images
 from tag2box.detection.detections import Detections
@@ -20,7 +22,7 @@ from tag2box.images import ImageSet
 from tag2box.maps.object_maps import Maps
 from tag2box.run_folder import RunFolder, fit_run, mined_windows
 from tag2box.runtime.progress import Progress, silent
-from tag2box.runtime.run import Run
+from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store, stage_key
 from tag2box.stages import (
     VERSIONS,
@@ -151,29 +153,36 @@ def _described(
     context = trained.result("context") if config.maps.context else None
     store = Store(out)
     with store.lock():
-        run = Run(store, workers=workers, progress=progress)
-        keys = stage_keys(images, config, run)
+        runner = Runner(store, workers=workers, progress=progress)
+        keys = stage_keys(images, config, runner)
         ours = trained.keys["features"]
-        run.keys = {
+        runner.keys = {
             "windows": keys["windows"],
             "features": stage_key("features", VERSIONS["features"], ours, keys["windows"]),
             "maps": keys["maps"],
         }
-        windows = find_all_windows(images, config, run)
-        maps = find_maps(images, windows, config, run) if uses_maps(config) else None
-        features = find_all_features(images, windows, Description(projection, context, maps), config, run)
+        windows = find_all_windows(images, config, runner)
+        maps = find_maps(images, windows, config, runner) if uses_maps(config) else None
+        features = find_all_features(images, windows, Description(projection, context, maps), config, runner)
     return windows, features, maps
 
 
 def _detect(
     detector: Detector, images: ImageSet, windows: Windows, features: Features, maps: Maps | None
 ) -> Detections:
-    """What `detector.detect` finds, from windows, features and maps that are there already."""
-    detector = replace(detector, detect_config=replace(detector.detect_config, confidence=False))
+    """What `detector.detect` finds, from windows, features and maps that are there already.
+
+    Scores are margins, by which the tables rank boxes: two confidences may be rounded to the same number.
+    """
+    asked = detector.detect_config
+    all_margins = replace(asked, confidence=False, min_score=-np.inf)
+    ranking = replace(detector, detect_config=all_margins)
     parts = []
     for i, (a, z) in enumerate(windows.spans()):
         photo = windows.part(i, i + 1)
         scores = detector.scorer(features.X[a:z], photo.xyxy, photo.sizes[0], maps[i] if maps else None)
-        found = detector.select(scores, photo)
+        found = ranking.select(scores, photo)
+        compared = detector.confidence(found) if asked.confidence else found
+        found = found[compared.score >= asked.min_score]
         parts.append(replace(found, image=found.image + i))
     return Detections.concatenate(parts, ids=images.ids)

@@ -1,4 +1,4 @@
-"""`Run`: load a stage's result from the store, or compute it and save it; say so in `events.jsonl`.
+"""`Runner`: load a stage's result from the store, or compute it and save it; say so in `events.jsonl`.
 
 Long stages come in shards, pure functions of their items: a run that was killed repeats no finished one.
 """
@@ -19,7 +19,7 @@ from tag2box.runtime.parts import Block, DamagedError, Place, Shards
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.store import Store
 
-__all__ = ["Part", "Run"]
+__all__ = ["Part", "Runner"]
 
 T = TypeVar("T")
 # What computes a part of a result: (the number of processes, who is told of the progress) -> it.
@@ -30,8 +30,8 @@ Bounds = Sequence[tuple[int, int]]
 SHARD = 32
 
 
-class Run:
-    """A run at work in its folder: the store, the number of workers, and who is told of the progress.
+class Runner:
+    """Runs the stages of a run: the store, the number of workers, and who is told of the progress.
 
     keys: of each stage's result, set before its stages are called.
     """
