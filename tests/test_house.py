@@ -91,8 +91,9 @@ ROOMS = (
         "run_folder",
         "run_corrections",
         "estimator",
+        "doctor",
     ),
-    *("report", "review", "reproduce", "demo", "cli"),
+    *("report", "web", "review", "serving", "reproduce", "demo", "cli"),
 )
 
 

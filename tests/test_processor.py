@@ -56,7 +56,7 @@ def test_amx_is_trusted_only_with_its_palettes(features, cpuid, cap):
 
 @pytest.mark.parametrize("variable", processor.VARIABLES)
 def test_the_limit_is_set_unless_the_user_did(monkeypatch, variable):
-    monkeypatch.setattr(processor, "_features", lambda: AMX)
+    monkeypatch.setattr(processor, "instructions", lambda: AMX)
     monkeypatch.setattr(processor, "_read_cpuid", lambda: fake_cpuid(0x1C, {}))
     for name in processor.VARIABLES:
         monkeypatch.setenv(name, "")  # so that it is put back, whatever it was
@@ -82,7 +82,7 @@ def test_cpuid_is_read_where_it_exists():
     if (info := Path("/proc/cpuinfo")).is_file():
         assert f"vendor_id\t: {vendor.decode()}\n" in info.read_text()
     avx2 = bool(cpuid(7, 0)[1] >> 5 & 1)
-    assert avx2 == ("avx2" in processor._features())
+    assert avx2 == ("avx2" in processor.instructions())
 
 
 BF16 = """

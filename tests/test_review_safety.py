@@ -2,11 +2,12 @@
 
 import json
 import socket
+from dataclasses import replace
 
 import pytest
 from tests._review import HOST, ORIGIN, PORT, TOKEN, at, client_of, copied
 
-from tag2box.review.guard import MOST_BYTES, Guard
+from tag2box.web.guard import MOST_BYTES, Door, Guard
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +36,11 @@ def test_other_hosts_are_refused(client, host):
 
 
 def test_listening_to_all_names_no_foreign_host():
-    guard = Guard(None, TOKEN, "0.0.0.0", PORT)
+    guard = Guard(None, Door("0.0.0.0", PORT, TOKEN))
     assert guard._is_ours(f"192.168.1.7:{PORT}")
     assert guard._is_ours(f"{socket.gethostname()}:{PORT}")
     assert not guard._is_ours(f"evil.example:{PORT}")
-    assert not Guard(None, TOKEN, HOST, PORT)._is_ours(f"192.168.1.7:{PORT}")
+    assert not Guard(None, Door(HOST, PORT, TOKEN))._is_ours(f"192.168.1.7:{PORT}")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_wrong_events_are_refused_and_nothing_is_kept(review_run, tmp_path, even
 def test_errors_do_not_name_files(review_run, tmp_path):
     home = copied(review_run, tmp_path)
     session, client = client_of(home)
-    session.images.paths[0].unlink()
+    session.images = replace(session.images, paths=(tmp_path / "gone.png", *session.images.paths[1:]))
     answer = client.get(at("photo/0"))
     assert answer.status_code == 500
     assert str(tmp_path) not in answer.text
@@ -175,9 +176,10 @@ def test_only_this_machine_by_default():
     import inspect
 
     from tag2box.cli.review import review
-    from tag2box.review.serving import _listening, serve
+    from tag2box.review.serving import serve
+    from tag2box.web.listening import listening
 
     assert inspect.signature(serve).parameters["host"].default == "127.0.0.1"
     assert inspect.signature(review).parameters["host"].default == "127.0.0.1"
-    with _listening("127.0.0.1", 0) as door:
+    with listening("127.0.0.1", 0) as door:
         assert door.getsockname()[0] == "127.0.0.1"

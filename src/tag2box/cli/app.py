@@ -9,11 +9,13 @@ import typer
 import tag2box
 from tag2box.cli.corrections import corrections
 from tag2box.cli.detect import detect
+from tag2box.cli.doctor import doctor
 from tag2box.cli.evaluate import evaluate
 from tag2box.cli.folders import clean, demo, export, report
 from tag2box.cli.reproduce import reproduce
 from tag2box.cli.review import review
 from tag2box.cli.run import run
+from tag2box.cli.serve import serve
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.processes import ends_on_sigterm
 
@@ -27,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (demo, run, detect, evaluate, report, review, export, clean):
+for command in (demo, run, detect, evaluate, report, review, export, serve, clean, doctor):
     app.command()(command)
 app.add_typer(corrections, name="corrections")
 app.add_typer(reproduce, name="reproduce")

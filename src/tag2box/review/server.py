@@ -6,7 +6,6 @@
 POST /TOKEN/events          corrections          POST, GET /TOKEN/learn  learn again, and how far it is
 """
 
-import json
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -14,25 +13,25 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from tag2box.errors import InputError, Tag2BoxError
+from tag2box.errors import InputError
 from tag2box.report.collecting import heat_maps_of
 from tag2box.report.thumbnails import Heat
-from tag2box.review.guard import Guard
 from tag2box.review.learning import Learning
 from tag2box.review.listing import Wanted
 from tag2box.review.pictures import LARGE, THUMBNAIL, heat_picture, is_for_browsers, small_picture
 from tag2box.review.session import Session
+from tag2box.web.answers import ERRORS, NOT_KEPT, as_json, body_as_json
+from tag2box.web.guard import Door, Guard
 
 __all__ = ["make_app"]
 
 TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css"}
 # Pictures may be kept by the browser: the address of a photo changes with its run.
 KEPT = {"cache-control": "private, max-age=3600"}
-NOT_KEPT = {"cache-control": "no-store"}
 MOST_PHOTOS = 200
 
 
@@ -52,11 +51,11 @@ def make_app(session: Session, token: str, host: str, port: int) -> Guard:
             Route("/events", pages.events, methods=["POST"]),
             Route("/learn", pages.learn, methods=["GET", "POST"]),
         ],
-        exception_handlers={Tag2BoxError: _said, OSError: _said, ClientDisconnect: _cut},
+        exception_handlers=ERRORS,
         lifespan=None,
     )
     app.state.learning = pages.learning
-    return Guard(app, token, host, port)
+    return Guard(app, Door(host, port, token, for_pages=True))
 
 
 class _Pages:
@@ -78,17 +77,17 @@ class _Pages:
 
     async def start(self, _request: Request) -> Response:
         answer = await run_in_threadpool(self.session.start)
-        return _json({**answer, "learning": self.learning.status})
+        return as_json({**answer, "learning": self.learning.status})
 
     async def list(self, request: Request) -> Response:
         wanted = Wanted.parse(request.query_params, self.session.images.classes)
-        return _json(await run_in_threadpool(self.session.listing, wanted))
+        return as_json(await run_in_threadpool(self.session.listing, wanted))
 
     async def photos(self, request: Request) -> Response:
         numbers = request.query_params.get("n", "").split(",")[:MOST_PHOTOS]
         if not all(number.isdecimal() and len(number) < 10 for number in numbers):
             raise InputError("expected numbers of photos, such as n=3,4,5")
-        return _json({"photos": await run_in_threadpool(self.session.photos, [*map(int, numbers)])})
+        return as_json({"photos": await run_in_threadpool(self.session.photos, [*map(int, numbers)])})
 
     async def photo(self, request: Request) -> Response:
         path = self._path(request)
@@ -115,17 +114,12 @@ class _Pages:
         return heat_picture(heat, (photo["width"], photo["height"]))
 
     async def events(self, request: Request) -> Response:
-        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
-            raise InputError("expected JSON")
-        try:
-            given = json.loads(await request.body())
-        except (ValueError, RecursionError):
-            raise InputError("expected JSON") from None
-        return _json(await run_in_threadpool(self.session.save, given))
+        given = await body_as_json(request)
+        return as_json(await run_in_threadpool(self.session.save, given))
 
     async def learn(self, request: Request) -> Response:
         status = self.learning.start() if request.method == "POST" else self.learning.status
-        return _json(status)
+        return as_json(status)
 
     def _path(self, request: Request) -> Path:
         n, paths = request.path_params["n"], self.session.images.paths
@@ -145,19 +139,3 @@ def _page_files() -> dict[str, bytes]:
     """The page, its scripts and its style by name: nothing else can be asked for."""
     folder = files("tag2box.review") / "page"
     return {item.name: item.read_bytes() for item in folder.iterdir() if Path(item.name).suffix in TYPES}
-
-
-def _json(content: Any) -> Response:
-    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return Response(text, media_type="application/json", headers=NOT_KEPT)
-
-
-async def _said(_request: Request, error: Exception) -> Response:
-    """An error as its one line; where a photo is and how it is called stays here."""
-    status = 400 if isinstance(error, InputError) else 500
-    reason = str(error) if isinstance(error, Tag2BoxError) else "the file cannot be read"
-    return Response(json.dumps({"error": reason}), status, media_type="application/json", headers=NOT_KEPT)
-
-
-async def _cut(_request: Request, _error: Exception) -> Response:
-    return Response("too long\n", 413)

@@ -20,7 +20,16 @@ from tag2box.features.networks.processor import guard_onednn
 if TYPE_CHECKING:
     import openvino as ov
 
-__all__ = ["OpenVino", "capabilities", "image_input", "read_model", "reason", "result_of", "shape_of"]
+__all__ = [
+    "OpenVino",
+    "capabilities",
+    "devices",
+    "image_input",
+    "read_model",
+    "reason",
+    "result_of",
+    "shape_of",
+]
 
 
 class OpenVino:
@@ -116,6 +125,12 @@ def capabilities(device: str) -> list[str]:
     core = _core()
     words: list[str] = core.get_property(_device(device, core.available_devices), "OPTIMIZATION_CAPABILITIES")
     return words
+
+
+def devices() -> dict[str, str]:
+    """The devices that OpenVINO finds, and their full names."""
+    core = _core()
+    return {name: str(core.get_property(name, "FULL_DEVICE_NAME")) for name in core.available_devices}
 
 
 def _device(device: str, available: list[str]) -> str:

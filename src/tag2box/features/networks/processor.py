@@ -11,7 +11,7 @@ import os
 import platform
 from collections.abc import Callable, Container
 
-__all__ = ["guard_onednn", "identity", "onednn_cap"]
+__all__ = ["guard_onednn", "identity", "instructions", "onednn_cap"]
 
 # (leaf, subleaf) -> eax, ebx, ecx, edx
 Cpuid = Callable[[int, int], tuple[int, int, int, int]]
@@ -27,7 +27,7 @@ def guard_onednn() -> None:
     """Hold oneDNN below AMX in this process where AMX is broken, unless the user has set a limit."""
     if any(name in os.environ for name in VARIABLES):
         return
-    if cap := onednn_cap(_features(), _read_cpuid()):
+    if cap := onednn_cap(instructions(), _read_cpuid()):
         os.environ[VARIABLES[0]] = cap
 
 
@@ -35,7 +35,7 @@ def identity() -> list[object]:
     """What tells one kind of processor from another, and how far oneDNN may use it."""
     import llvmlite.binding as llvm
 
-    return [llvm.get_host_cpu_name(), sorted(_features()), [os.environ.get(name) for name in VARIABLES]]
+    return [llvm.get_host_cpu_name(), sorted(instructions()), [os.environ.get(name) for name in VARIABLES]]
 
 
 def onednn_cap(features: Container[str], cpuid: Cpuid | None) -> str | None:
@@ -63,7 +63,8 @@ def _has_palette(cpuid: Cpuid) -> bool:
     return min(rows, bytes_per_row, tiles) > 0
 
 
-def _features() -> set[str]:
+def instructions() -> set[str]:
+    """What the processor says that it has, in LLVM's names."""
     import llvmlite.binding as llvm
 
     try:

@@ -1,24 +1,33 @@
-"""`Guard`: what stands before the page. Whoever is not meant to be here gets no further.
+"""`Guard`: what stands before a server. Whoever is not meant to be here gets no further.
 
-The address holds a random token; Host and Origin must be the page's own, so that no other site's page and no
-name that was pointed at this machine gets an answer; bodies are short; the browser is told to load and run
+The address may hold a token; Host and Origin must be the server's own, so that no other site's page and no
+name that was pointed at this machine gets an answer; bodies are limited; the browser is told to load and run
 nothing but what comes from here.
 """
 
 import ipaddress
+import json
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MOST_BYTES", "Guard"]
+__all__ = ["MOST_BYTES", "Door", "Guard"]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-# Bytes of a request's body: 200 events take less than a fifth.
+# Bytes of a request's body to a page: 200 events take less than a fifth.
 MOST_BYTES = 256 * 1024
+# What is said to those who are refused.
+REASONS = {
+    403: "asked by the page of another site",
+    404: "not here: is the token of the address right?",
+    413: "the body is too long",
+    421: "this server has another name: --allow-host gives it one more",
+}
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -34,11 +43,28 @@ HEADERS = {
 }
 
 
+@dataclass(frozen=True)
+class Door:
+    """Where a server listens, and who may come in.
+
+    token: what every path begins with; "" for none. names: further hosts that it may be asked as.
+    for_pages: only its own page changes anything; programs, which send no Origin, do not.
+    """
+
+    host: str
+    port: int
+    token: str = ""
+    names: tuple[str, ...] = ()
+    most_bytes: int = MOST_BYTES
+    for_pages: bool = False
+
+
 class Guard:
     """An ASGI application around another: requests that may pass reach it without the token in their path."""
 
-    def __init__(self, app: Any, token: str, host: str, port: int) -> None:
-        self.app, self.token, self.host, self.port = app, token, host, port
+    def __init__(self, app: Any, door: Door) -> None:
+        self.app, self.door = app, door
+        self._start = f"/{door.token}/" if door.token else "/"
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -52,9 +78,9 @@ class Guard:
             await _refuse(send, status)
             return
         inside = dict(scope)
-        inside["path"] = scope["path"][len(self.token) + 1 :]
+        inside["path"] = scope["path"][len(self._start) - 1 :]
         inside["raw_path"] = inside["path"].encode()
-        await self.app(inside, _limited(receive), _with_headers(send))
+        await self.app(inside, _limited(receive, self.door.most_bytes), _with_headers(send))
 
     def _objection(self, scope: MutableMapping[str, Any], headers: dict[str, str]) -> int | None:
         """The status to refuse with; None where the request may pass."""
@@ -64,26 +90,27 @@ class Guard:
         if origin is not None and origin != f"http://{host}":
             return 403
         reading = scope["method"] in {"GET", "HEAD"}
-        if not reading and origin is None:
+        if self.door.for_pages and not reading and origin is None:
             return 403
         navigates = reading and headers.get("sec-fetch-mode") == "navigate"
         if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"} and not navigates:
             return 403
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > MOST_BYTES:
+        if not length.isdecimal() or int(length) > self.door.most_bytes:
             return 413
-        given, _, rest = scope["path"][1:].partition("/")
-        known = secrets.compare_digest(given.encode(), self.token.encode())
-        return None if known and scope["path"] == f"/{given}/{rest}" else 404
+        given = scope["path"][: len(self._start)]
+        return None if secrets.compare_digest(given.encode(), self._start.encode()) else 404
 
     def _is_ours(self, host: str) -> bool:
         """Whether a Host header names this server: a name that somebody else's DNS pointed here does not."""
         name, _, port = host.rpartition(":")
-        if port != str(self.port):
-            return False
-        if name.lower() in {"127.0.0.1", "localhost", "[::1]", self.host.lower()}:
+        if {host.lower(), name.lower()} & {known.lower() for known in self.door.names}:
             return True
-        if self.host not in {"0.0.0.0", "::"}:
+        if port != str(self.door.port):
+            return False
+        if name.lower() in {"127.0.0.1", "localhost", "[::1]", self.door.host.lower()}:
+            return True
+        if self.door.host not in {"0.0.0.0", "::"}:
             return False
         return name.lower() == socket.gethostname().lower() or _is_address(name.strip("[]"))
 
@@ -96,7 +123,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _limited(receive: Receive) -> Receive:
+def _limited(receive: Receive, most_bytes: int) -> Receive:
     """`receive` that ends a body which is longer than it said."""
     taken = 0
 
@@ -104,7 +131,7 @@ def _limited(receive: Receive) -> Receive:
         nonlocal taken
         message = await receive()
         taken += len(message.get("body", b""))
-        return message if taken <= MOST_BYTES else {"type": "http.disconnect"}
+        return message if taken <= most_bytes else {"type": "http.disconnect"}
 
     return limited
 
@@ -119,6 +146,6 @@ def _with_headers(send: Send) -> Send:
 
 
 async def _refuse(send: Send, status: int) -> None:
-    start = {"type": "http.response.start", "status": status, "headers": [(b"content-type", b"text/plain")]}
-    await _with_headers(send)(start)
-    await send({"type": "http.response.body", "body": b"refused\n"})
+    kind = [(b"content-type", b"application/json")]
+    await _with_headers(send)({"type": "http.response.start", "status": status, "headers": kind})
+    await send({"type": "http.response.body", "body": json.dumps({"error": REASONS[status]}).encode()})

@@ -1,0 +1,18 @@
+"""`tag2box doctor`: this machine, in a form to paste into a report of a bug."""
+
+from tag2box.cli.options import AsJson, say
+
+__all__ = ["doctor"]
+
+
+def doctor(as_json: AsJson = False) -> None:
+    """Say what this machine has, which precision is chosen and why, and what is likely to go wrong.
+
+    Paste it into a report of a bug: it names no user and no folder of yours but that of the cache.
+
+    Example: tag2box doctor
+    """
+    from tag2box.doctor import examine, in_words
+
+    found = examine()
+    say(as_json, found, in_words(found))

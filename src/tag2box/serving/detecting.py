@@ -1,0 +1,126 @@
+"""The server of `tag2box serve`.
+
+POST /detect          an image; its boxes          GET /health    whether it is up, and what is under way
+GET /openapi.json     all of it, for programs      GET /          the same as a page, to try it
+"""
+
+import json
+from functools import lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+import tag2box
+from tag2box.errors import InputError
+from tag2box.serving.pool import DiedError, FullError, Pool, TooSlowError
+from tag2box.serving.uploads import TooLargeError, TooLongError, checked, received
+from tag2box.web.answers import ERRORS, NOT_KEPT, as_json, error
+from tag2box.web.guard import Door, Guard
+
+__all__ = ["make_app", "openapi"]
+
+STATUS: dict[type[Exception], int] = {
+    TooLargeError: 413,
+    TooLongError: 408,
+    TooSlowError: 504,
+    DiedError: 422,
+}
+TYPES = {"page.css": "text/css", "try.js": "text/javascript"}
+
+
+def make_app(pool: Pool, folder: Path, door: Door) -> Guard:
+    """The application, behind its guard. folder: for the images while they are looked at."""
+    pages = _Pages(pool, folder)
+    app = Starlette(
+        routes=[
+            Route("/detect", pages.detect, methods=["POST"]),
+            Route("/health", pages.health),
+            Route("/openapi.json", pages.openapi),
+            Route("/", pages.page),
+            Route("/page/{name}", pages.file),
+        ],
+        exception_handlers=ERRORS | dict.fromkeys(STATUS, _refused) | {FullError: _full},
+    )
+    return Guard(app, door)
+
+
+class _Pages:
+    def __init__(self, pool: Pool, folder: Path) -> None:
+        self.pool, self.folder = pool, folder
+
+    async def detect(self, request: Request) -> Response:
+        least, limits = _least(request), self.pool.limits
+        with self.pool.place():
+            async with received(request, self.folder, limits.seconds) as photo:
+                await checked(photo, limits.most_pixels)
+                said = await self.pool.detect(photo)
+        if "error" in said:
+            raise InputError(said["error"])
+        return as_json({**said, "boxes": [box for box in said["boxes"] if box["score"] >= least]})
+
+    async def health(self, _request: Request) -> Response:
+        content = {
+            "status": "ok",
+            "version": tag2box.__version__,
+            "classes": self.pool.classes,
+            "workers": self.pool.limits.workers,
+            "places": self.pool.limits.places,
+            "taken": self.pool.taken,
+        }
+        return as_json(content)
+
+    async def openapi(self, _request: Request) -> Response:
+        return as_json(openapi())
+
+    async def page(self, _request: Request) -> Response:
+        return Response(_page(), media_type="text/html", headers=NOT_KEPT)
+
+    async def file(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in TYPES:
+            raise HTTPException(404, "not here")
+        return Response(_file(name), media_type=TYPES[name], headers=NOT_KEPT)
+
+
+def _least(request: Request) -> float:
+    text = request.query_params.get("min_score", "-inf")
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"min_score must be a number, but it is {text[:40]!r}") from None
+
+
+async def _refused(_request: Request, wrong: Exception) -> Response:
+    return error(str(wrong), STATUS[type(wrong)])
+
+
+async def _full(_request: Request, wrong: Exception) -> Response:
+    assert isinstance(wrong, FullError)
+    return error(str(wrong), 503, retry_after=str(wrong.seconds))
+
+
+@lru_cache
+def _file(name: str) -> str:
+    return (files("tag2box.serving") / "page" / name).read_text(encoding="utf-8")
+
+
+@lru_cache
+def openapi() -> dict[str, Any]:
+    """The addresses, what they take and what they answer, as OpenAPI 3.1 has it."""
+    content: dict[str, Any] = json.loads(_file("openapi.json"))
+    content["info"]["version"] = tag2box.__version__
+    return content
+
+
+@lru_cache
+def _page() -> str:
+    from jinja2 import Environment
+
+    template = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    return template.from_string(_file("page.html.j2")).render(api=openapi())

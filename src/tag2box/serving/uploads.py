@@ -1,0 +1,75 @@
+"""An image that comes as the body of a request, or as a file of a form, kept in a file for the while."""
+
+import asyncio
+import math
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
+
+from tag2box.data.decoding import image_size
+from tag2box.errors import InputError
+from tag2box.serving.worker import without_path
+
+__all__ = ["TooLargeError", "TooLongError", "checked", "received"]
+
+PIECE = 1 << 16
+EXPECTED = "expected an image as the body of the request, or as a file of a form"
+
+
+class TooLargeError(InputError):
+    """The image has too many pixels."""
+
+
+class TooLongError(InputError):
+    """The upload took too long."""
+
+
+@asynccontextmanager
+async def received(request: Request, folder: Path, seconds: float) -> AsyncIterator[Path]:
+    """The image of the request in a file of `folder`, removed afterwards."""
+    path = folder / secrets.token_hex(16)
+    try:
+        async with asyncio.timeout(seconds):
+            await _write(request, path)
+        yield path
+    except TimeoutError:
+        raise TooLongError(f"the upload took more than {seconds:g} s") from None
+    finally:
+        path.unlink(missing_ok=True)
+
+
+async def _write(request: Request, path: Path) -> None:
+    with path.open("xb") as file:
+        async for piece in _pieces(request):
+            file.write(piece)
+        if not file.tell():
+            raise InputError(EXPECTED)
+
+
+async def _pieces(request: Request) -> AsyncIterator[bytes]:
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        async for piece in request.stream():
+            yield piece
+        return
+    async with request.form(max_files=1, max_fields=10) as form:
+        upload = next((value for value in form.values() if isinstance(value, UploadFile)), None)
+        if upload is None:
+            raise InputError(EXPECTED)
+        while piece := await upload.read(PIECE):
+            yield piece
+
+
+async def checked(path: Path, most_pixels: int) -> None:
+    """Refuse what is no image, or too large a one, by its header alone: it costs nothing."""
+    try:
+        size = await run_in_threadpool(image_size, path)
+    except InputError as wrong:
+        kind = TooLargeError if "pixels" in str(wrong) else InputError
+        raise kind(without_path(wrong, path)) from None
+    if math.prod(size) > most_pixels:
+        raise TooLargeError(f"{size[0]} x {size[1]} pixels, more than {most_pixels}: shrink it first")

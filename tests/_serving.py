@@ -1,0 +1,47 @@
+"""A server of `tag2box serve` on a real port, in this process, with real workers."""
+
+import threading
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import uvicorn
+
+from tag2box.serving.detecting import make_app
+from tag2box.serving.pool import Limits, Pool
+from tag2box.web.guard import Door
+from tag2box.web.listening import listening
+
+
+@contextmanager
+def served(app, door):
+    """The application on the port of `door`, in a thread."""
+    config = uvicorn.Config(app, log_level="error", lifespan="off", ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    try:
+        yield
+    finally:
+        server.should_exit = True
+        thread.join()
+
+
+@contextmanager
+def detecting(detector, folder, limits=None, *, ready=True, **door):
+    """A pool, its server, and a client of it. ready: it has its workers, which take seconds to start."""
+    limits = limits or Limits()
+    pool = Pool(Path(detector), limits)
+    with listening("127.0.0.1", 0) as place:
+        port = place.getsockname()[1]
+        if ready:
+            pool.start()
+        try:
+            app = make_app(pool, folder, Door("127.0.0.1", port, most_bytes=limits.most_bytes, **door))
+            with served(app, place), httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+                yield pool, client
+        finally:
+            pool.stop()
