@@ -16,7 +16,7 @@ from tag2box.data.reading import read_images
 from tag2box.errors import InputError
 from tag2box.pipeline import Config
 from tag2box.run_folder import fit_run
-from tag2box.runtime import run as run_module
+from tag2box.runtime import runner as runner_module
 from tag2box.runtime.cluster import Cluster, using
 from tag2box.runtime.config import read_settings
 from tag2box.runtime.executor import map_ordered, on_cluster
@@ -138,19 +138,19 @@ def learned(toys, folder):
 @pytest.fixture(scope="module")
 def alone(toys, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "SHARD", 3)
+        patch.setattr(runner_module, "SHARD", 3)
         return learned(toys, tmp_path_factory.mktemp("alone"))
 
 
 def test_a_run_on_a_cluster_has_the_same_bytes(client, toys, alone, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "SHARD", 3)
+    monkeypatch.setattr(runner_module, "SHARD", 3)
     with using(client, tmp_path):
         learned(toys, tmp_path)
     assert {**contents(tmp_path), "run.json": b""} == {**alone, "run.json": b""}
 
 
 def test_workers_killed_at_any_moment_change_nothing(client, toys, alone, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "SHARD", 3)
+    monkeypatch.setattr(runner_module, "SHARD", 3)
     killed = []
 
     def kill(label, done, total):

@@ -18,7 +18,7 @@ from tag2box.images import Truth
 from tag2box.report.collecting import write_report
 from tag2box.run_folder import RunFolder, detect_run, fit_run
 from tag2box.run_notes import write_run
-from tag2box.runtime import run as run_module
+from tag2box.runtime import runner as runner_module
 from tag2box.runtime.config import read_settings, settings
 from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store
@@ -45,7 +45,7 @@ def run(images, tmp_path_factory):
     """A finished run and its detections, in shards of 5 images; not to be changed."""
     folder = tmp_path_factory.mktemp("runs") / "toys"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(run_module, "SHARD", 5)
+        patch.setattr(runner_module, "SHARD", 5)
         fit_run(images, CONFIG, folder, workers=1)
         detect_run(RunFolder(folder), images, workers=1)
     return folder
@@ -137,7 +137,7 @@ def test_tags_leave_windows_and_features_alone(images, tmp_path):
 
 def test_truth_changes_nothing(run, images, tmp_path, monkeypatch):
     """True boxes, one of the class in every photo, leave every byte of every stage as it is."""
-    monkeypatch.setattr(run_module, "SHARD", 5)
+    monkeypatch.setattr(runner_module, "SHARD", 5)
     n = len(images)
     boxes = Truth(
         np.arange(n), np.tile(np.float32([0, 0, 9, 9]), (n, 1)), np.zeros(n, int), np.zeros(n, bool)
@@ -150,7 +150,7 @@ def test_truth_changes_nothing(run, images, tmp_path, monkeypatch):
 
 
 def test_two_workers_give_the_same_bytes(run, images, tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "SHARD", 5)
+    monkeypatch.setattr(runner_module, "SHARD", 5)
     fit_run(images, CONFIG, tmp_path / "two", workers=2)
     detect_run(RunFolder(tmp_path / "two"), images, workers=2)
     mine, theirs = contents(tmp_path / "two"), contents(run)

@@ -10,7 +10,7 @@ import pytest
 from tests._toys import contents, events
 
 from tag2box.errors import Tag2BoxError
-from tag2box.runtime import run as run_module
+from tag2box.runtime import runner as runner_module
 from tag2box.runtime.arrays import npy_header, npz_bytes, read_array, read_npz, write_array
 from tag2box.runtime.files import MACHINE, to_json, write_whole
 from tag2box.runtime.parts import DamagedError
@@ -55,7 +55,7 @@ class Work:
 
 @pytest.fixture
 def work(tmp_path, monkeypatch):
-    monkeypatch.setattr(run_module, "SHARD", 1)
+    monkeypatch.setattr(runner_module, "SHARD", 1)
     return Work(tmp_path / "run")
 
 

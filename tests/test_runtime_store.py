@@ -188,7 +188,7 @@ def test_a_line_that_was_cut_short_is_ended(tmp_path):
 MADE_UP = """
 import sys, time
 import numpy as np
-from tag2box.runtime import run as run_module
+from tag2box.runtime import runner as runner_module
 from tag2box.runtime.files import append_line
 from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store, stage_key
@@ -196,7 +196,7 @@ from functools import partial
 from pathlib import Path
 
 folder, notes, pause = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
-run_module.SHARD = 2
+runner_module.SHARD = 2
 n = 30
 offsets = np.arange(n + 1) * 50
 store = Store(folder)
