@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from tag2box.cli.app import app
 from tag2box.pipeline import Config
-from tag2box.runtime.config import _toml, settings
+from tag2box.runtime.config import settings, toml_value
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -55,7 +55,7 @@ def test_every_help_has_an_example(name):
 
 def test_every_setting_is_there_with_its_default():
     told = rows((DOCS / "config.md").read_text())
-    known = {f"`{name}`": _toml(value) for name, value in settings(Config())}
+    known = {f"`{name}`": toml_value(value) for name, value in settings(Config())}
     assert set(told) == set(known)
     wrong = {name: value for name, value in known.items() if not told[name].startswith(f" `{value}` |")}
     assert wrong == {}

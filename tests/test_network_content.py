@@ -8,7 +8,7 @@ from tests._toys import make_toys
 
 import tag2box as t2b
 from tag2box.errors import InputError
-from tag2box.features.extract import FeaturesConfig, _raw
+from tag2box.features.extract import FeaturesConfig, raw_features
 from tag2box.features.networks.content import external_files, network_hash
 from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store
@@ -97,6 +97,6 @@ def test_swapped_weights_are_compiled_anew(tmp_path):
     photo = np.full((64, 64, 3), 200, np.uint8)
     boxes = np.array([[0, 0, 64, 64]], np.float32)
     config = FeaturesConfig(network=write_network(tmp_path), mode="warp", size=32, grid=1, precision="f32")
-    one = _raw(photo, boxes, config)
+    one = raw_features(photo, boxes, config)
     write_network(tmp_path, weight=2.0)
-    np.testing.assert_allclose(_raw(photo, boxes, config), 2 * one)
+    np.testing.assert_allclose(raw_features(photo, boxes, config), 2 * one)

@@ -15,7 +15,7 @@ from tag2box.data.reading import read_images
 from tag2box.errors import InputError
 from tag2box.features.backbone import load_network
 from tag2box.features.crops import pool_map
-from tag2box.features.extract import FeaturesConfig, _raw, mode_of, resolved
+from tag2box.features.extract import FeaturesConfig, mode_of, raw_features, resolved
 from tag2box.features.networks.content import network_hash
 from tag2box.features.networks.inference import How, Part
 from tag2box.features.networks.onnxruntime_engine import choose_provider
@@ -123,8 +123,11 @@ def test_a_network_of_one_size_has_photos_resized_to_it(tmp_path, photo, runtime
     small = np.asarray(Image.fromarray(photo).resize((64, 64), Image.Resampling.BILINEAR))
     np.testing.assert_allclose(photo_map(photo, 512, config), photo_map(small, 512, config), atol=0.02)
     boxes = np.array([[0, 0, 120, 90], [30, 0, 60, 45]], np.float32)
-    assert _raw(photo, boxes, replace(config, mode="warp")).shape == (2, 64)  # its batches are of one image
-    assert _raw(photo, boxes, config).shape == (2, 64)
+    assert raw_features(photo, boxes, replace(config, mode="warp")).shape == (
+        2,
+        64,
+    )  # its batches are of one image
+    assert raw_features(photo, boxes, config).shape == (2, 64)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
@@ -176,9 +179,9 @@ def test_a_pooled_window_does_not_depend_on_the_others(tmp_path, photo):
     rng = np.random.default_rng(0)
     corner = rng.uniform(0, 60, (150, 2))
     boxes = np.hstack([corner, corner + rng.uniform(4, 30, (150, 2))]).astype(np.float32)
-    together = _raw(photo, boxes, config)
-    np.testing.assert_array_equal(_raw(photo, boxes[70:73], config), together[70:73])
-    np.testing.assert_array_equal(_raw(photo, boxes, config, streams=2), together)
+    together = raw_features(photo, boxes, config)
+    np.testing.assert_array_equal(raw_features(photo, boxes[70:73], config), together[70:73])
+    np.testing.assert_array_equal(raw_features(photo, boxes, config, streams=2), together)
 
 
 CASES = [
@@ -198,7 +201,7 @@ def test_both_runtimes_give_the_same_vectors(tmp_path, photo, network, how):
     elif network == "vit":
         network = write_vit(tmp_path / "v.onnx", registers=2, toml=vit_toml(registers=2))
     boxes = np.array([[0, 0, 120, 90], [10, 20, 60, 70], [50, 5, 110, 40]], np.float32)
-    one, two = (_raw(photo, boxes, settings(network, runtime=runtime, **how)) for runtime in RUNTIMES)
+    one, two = (raw_features(photo, boxes, settings(network, runtime=runtime, **how)) for runtime in RUNTIMES)
     cosine = (one * two).sum(axis=1) / np.linalg.norm(one, axis=1) / np.linalg.norm(two, axis=1)
     assert cosine.min() > COSINE
     np.testing.assert_allclose(np.linalg.norm(one, axis=1), np.linalg.norm(two, axis=1), rtol=1e-3)
@@ -254,7 +257,9 @@ def test_what_cannot_be_run_is_one_line(tmp_path, photo, runtime):
     def refused(toml, **how):
         path = write_cnn(tmp_path / "c.onnx", toml=IMAGENET + toml)
         with pytest.raises(InputError) as error:
-            _raw(photo, np.array([[0, 0, 50, 50]], np.float32), settings(path, runtime=runtime, **how))
+            raw_features(
+                photo, np.array([[0, 0, 50, 50]], np.float32), settings(path, runtime=runtime, **how)
+            )
         return str(error.value)
 
     assert "has no tensor 'z': its outputs are map" in refused('output = "z"\n')

@@ -12,6 +12,7 @@ from tag2box.cli.detect import detect
 from tag2box.cli.doctor import doctor
 from tag2box.cli.evaluate import evaluate
 from tag2box.cli.folders import clean, demo, export, report
+from tag2box.cli.network import network
 from tag2box.cli.reproduce import reproduce
 from tag2box.cli.review import review
 from tag2box.cli.run import run
@@ -32,6 +33,7 @@ app = typer.Typer(
 for command in (demo, run, detect, evaluate, report, review, export, serve, clean, doctor):
     app.command()(command)
 app.add_typer(corrections, name="corrections")
+app.add_typer(network, name="network")
 app.add_typer(reproduce, name="reproduce")
 
 

@@ -25,9 +25,10 @@ from typing import Any
 
 from tag2box.errors import InputError
 from tag2box.features.networks import efficientnet
+from tag2box.runtime.config import toml_value
 from tag2box.runtime.files import cache_folder
 
-__all__ = ["Network", "load_network"]
+__all__ = ["Network", "load_network", "network_toml"]
 
 # Raised when the graphs that `networks` writes change: it names the cached files.
 GRAPH_VERSION = 1
@@ -157,6 +158,13 @@ def _read_sizes(given: dict[str, Any], toml: Path) -> None:
 
 def _is_whole(x: object, least: int, most: int) -> bool:
     return type(x) is int and least <= x <= most
+
+
+def network_toml(network: Network) -> str:
+    """The TOML that describes `network`, to lie beside its ONNX file."""
+    said = {f.name: getattr(network, f.name) for f in fields(Network) if f.name != "path"}
+    keep = {"mean", "std"} | {f.name for f in fields(Network) if f.name in said and said[f.name] != f.default}
+    return "".join(f"{name} = {toml_value(value)}\n" for name, value in said.items() if name in keep)
 
 
 def _is_number(x: object) -> bool:

@@ -48,6 +48,7 @@ __all__ = [
     "how_of",
     "measure_precision",
     "mode_of",
+    "raw_features",
     "resolved",
     "window_features",
 ]
@@ -417,7 +418,7 @@ def window_features(
     >>> t2b.window_features(photo, boxes, first_four, config).shape
     (2, 4)
     """
-    vectors = projection(_raw(source, boxes, config, flip=flip, streams=streams))
+    vectors = projection(raw_features(source, boxes, config, flip=flip, streams=streams))
     with np.errstate(over="ignore"):
         stored = vectors.astype(config.dtype)
     if not np.isfinite(stored).all():
@@ -444,11 +445,13 @@ def _of_photo(
 ) -> NDArray[np.floating]:
     path, boxes = job
     return (
-        _raw(path, boxes, config) if projection is None else window_features(path, boxes, projection, config)
+        raw_features(path, boxes, config)
+        if projection is None
+        else window_features(path, boxes, projection, config)
     )
 
 
-def _raw(
+def raw_features(
     source: Source, boxes: Floats, config: FeaturesConfig, *, flip: bool = False, streams: int = 1
 ) -> Floats:
     """Pooled vectors before the projection, (n, grid * grid * c)."""

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from tag2box.errors import InputError
 
-__all__ = ["override", "read_settings", "renamed", "settings", "to_toml"]
+__all__ = ["override", "read_settings", "renamed", "settings", "to_toml", "toml_value"]
 
 C = TypeVar("C")
 
@@ -86,12 +86,13 @@ def to_toml(config: Any) -> str:
     """All settings of a dataclass of dataclasses as TOML, which `read_settings` reads back."""
     parts = []
     for f in fields(config):
-        lines = [f"{name} = {_toml(value)}" for name, value in settings(getattr(config, f.name))]
+        lines = [f"{name} = {toml_value(value)}" for name, value in settings(getattr(config, f.name))]
         parts.append("\n".join([f"[{f.name}]", *lines]))
     return "\n\n".join(parts) + "\n"
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
+    """One value as TOML writes it; None is "none"."""
     if value is None:
         return '"none"'
     if isinstance(value, bool):
@@ -101,7 +102,7 @@ def _toml(value: Any) -> str:
     if isinstance(value, float):
         return repr(value)  # inf and nan are TOML's words too
     if isinstance(value, tuple | list):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(toml_value, value))}]"
     escaped = str(value).replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(c if c.isprintable() else f"\\U{ord(c):08X}" for c in escaped) + '"'
 

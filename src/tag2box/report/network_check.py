@@ -1,0 +1,168 @@
+"""What tag2box makes of a network: its description, its map of a photo, and how fast windows are."""
+
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from tag2box.data.decoding import Source, read_small
+from tag2box.errors import InputError
+from tag2box.features.backbone import Network, load_network, network_toml
+from tag2box.features.extract import FeaturesConfig, raw_features, resolved
+from tag2box.features.networks.understanding import MEAN, STD, understand
+from tag2box.maps.object_maps import Maps, MapsConfig, fit_object_maps
+from tag2box.maps.photo_maps import photo_map
+from tag2box.report.thumbnails import Heat, with_heat
+from tag2box.runtime.files import write_whole
+
+__all__ = ["NetworkCheck", "check_network"]
+
+# Windows that are measured, as many as a run has per photo by default, and rounds, of which the best counts.
+WINDOWS, ROUNDS = 300, 2
+# The long side of the drawn photo.
+DRAWN = 480
+
+MODES = {
+    "shared": "cut out of the map {cut}, then run through the rest",
+    "warp": "cut out of the photo, then run through all of it",
+    "pool": "averages of its map, as it has no place to be cut",
+}
+
+
+@dataclass(frozen=True)
+class NetworkCheck:
+    """network: as understood, or as its TOML says. map_shape: (h, w, c) of a photo. guessed: its colors."""
+
+    network: Network
+    config: FeaturesConfig
+    map_shape: tuple[int, int, int]
+    windows_per_second: float
+    guessed: bool
+    written: tuple[Path, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values for JSON."""
+        network = self.network
+        return {
+            "network": str(network.path),
+            "input": network.input,
+            "output": network.output,
+            "mean": list(network.mean),
+            "std": list(network.std),
+            "channels": network.channels,
+            "cut": network.cut,
+            "patch": network.patch,
+            "class_tokens": network.class_tokens,
+            "register_tokens": network.register_tokens,
+            "size": list(network.size) if network.size else None,
+            "mode": self.config.mode,
+            "runtime": self.config.runtime,
+            "precision": self.config.precision,
+            "map": list(self.map_shape),
+            "windows_per_second": round(self.windows_per_second, 1),
+            "written": [str(path) for path in self.written],
+        }
+
+    def __str__(self) -> str:
+        network, (h, w, c) = self.network, self.map_shape
+        sizes = f"{network.size[0]} x {network.size[1]} pixels" if network.size else "any size"
+        guess = ": a guess, correct them in the TOML if yours differ" if self.guessed else ""
+        mode = MODES[self.config.mode].format(cut=network.cut)
+        lines = [
+            f"input    {network.input or 'the only one'}, images of {sizes}, {network.channels}",
+            f"colors   mean {_numbers(network.mean)}, std {_numbers(network.std)}{guess}",
+            f"output   {network.output or 'the only one'}{_tokens(network)}",
+            f"map      {h} x {w} cells of {c} numbers",
+            f"windows  {mode} ({self.config.mode})",
+            f"speed    {self.windows_per_second:.0f} windows a second on one thread, {WINDOWS} to a photo "
+            f"({self.config.runtime}, {self.config.precision})",
+            *(f"written  {path}" for path in self.written),
+            f"Next: tag2box run PHOTOS --set features.network={network.path}",
+        ]
+        return "\n".join(lines)
+
+
+def _tokens(network: Network) -> str:
+    if network.patch is None:
+        return ""
+    special = f"{network.class_tokens} class and {network.register_tokens} register tokens"
+    return f", patches of {network.patch} pixels, {special}"
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
+
+
+def check_network(file: Path, photo: Path | None, runtime: str) -> NetworkCheck:
+    """Understand the network, write its TOML where there is none, draw its map of `photo`, and measure it."""
+    toml, written = file.with_suffix(".toml"), []
+    if file.suffix != ".onnx" or not file.is_file():
+        raise InputError(f"{file} is not an ONNX file: give the path of a file that ends in .onnx")
+    is_new = not toml.exists()
+    if is_new:
+        write_whole(toml, _commented(understand(file)))
+        written.append(toml)
+    network = load_network(file)
+    config = resolved(FeaturesConfig(network=str(file), runtime=runtime))
+    source: Source = photo if photo is not None else _noise()
+    map_ = photo_map(source, MapsConfig().side, config)
+    if photo is not None:
+        picture = file.with_suffix(".map.png")
+        write_whole(picture, _drawn(photo, map_))
+        written.append(picture)
+    h, w, c = map_.shape
+    speed = _windows_per_second(source, config)
+    guessed = is_new and _has_usual_colors(network)
+    return NetworkCheck(network, config, (h, w, c), speed, guessed, tuple(written))
+
+
+def _commented(network: Network) -> str:
+    """The TOML of a network that was only looked at."""
+    head = "# Written by `tag2box network check`."
+    if _has_usual_colors(network):
+        head += " mean and std are a guess: correct them if the network was trained with others."
+    return f"{head}\n{network_toml(network)}"
+
+
+def _has_usual_colors(network: Network) -> bool:
+    return (network.mean, network.std) == (MEAN, STD)
+
+
+def _noise() -> NDArray[np.uint8]:
+    """A photo of nothing, of the size that VOC's have."""
+    coarse = np.random.default_rng(0).integers(0, 256, (19, 25, 3)).astype(np.uint8)
+    return np.asarray(Image.fromarray(coarse).resize((500, 375)))
+
+
+def _windows_per_second(source: Source, config: FeaturesConfig) -> float:
+    """By the best of a few rounds over one photo, after one that compiles."""
+    width, height = read_small(source, 64)[1]
+    rng = np.random.default_rng(0)
+    corner, side = rng.uniform(0, 0.6, (WINDOWS, 2)), rng.uniform(0.1, 0.4, (WINDOWS, 2))
+    boxes = np.hstack([corner, corner + side]) * np.array([width, height, width, height])
+    seconds = []
+    for _ in range(1 + ROUNDS):
+        start = perf_counter()
+        raw_features(source, boxes.astype(np.float32), config)
+        seconds.append(perf_counter() - start)
+    return WINDOWS / min(seconds[1:])
+
+
+def _drawn(photo: Path, map_: NDArray[np.float16]) -> bytes:
+    """A PNG: the photo, and beside it the photo under its object map."""
+    h, w, c = map_.shape
+    alone = Maps(map_.reshape(-1, c), np.array([0, h * w]), np.array([[h, w]]))
+    heat = fit_object_maps(alone, np.ones((1, 1), np.int8), MapsConfig().components)(map_)[0]
+    pixels, _ = read_small(photo, DRAWN)
+    plain = Image.fromarray(pixels)
+    both = Image.new("RGB", (2 * plain.width, plain.height))
+    both.paste(plain, (0, 0))
+    both.paste(with_heat(plain, Heat(heat, plain.width, plain.height), 1.0), (plain.width, 0))
+    buffer = BytesIO()
+    both.save(buffer, "PNG")
+    return buffer.getvalue()
