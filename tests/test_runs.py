@@ -3,6 +3,7 @@
 import json
 import shutil
 import sys
+from dataclasses import replace
 
 import pytest
 from tests._toys import FAST, contents, make_toys
@@ -68,6 +69,15 @@ def test_a_damaged_run_json_is_one_line_and_the_next_run_writes_it_anew(run, mad
     costs = fit_run(images, CONFIG, run, workers=1)
     assert all(cost["reused"] for cost in costs.values())
     assert contents(run) == contents(made)
+
+
+def test_its_own_config_file_makes_the_same_bytes(run, made, images):
+    """A whole number may be given for a float, as here in Python; a file of settings gives the float."""
+    config = replace(CONFIG, features=replace(CONFIG.features, length=20), maps=replace(CONFIG.maps, ring=1))
+    fit_run(images, config, run, workers=1)
+    before = contents(run)
+    fit_run(images, read_settings(Config(), run / "config.toml"), run, workers=1)
+    assert contents(run) == before
 
 
 @pytest.mark.parametrize("how", DAMAGES)

@@ -34,7 +34,7 @@ from tag2box.run_notes import (
     write_path,
     write_run,
 )
-from tag2box.runtime.config import read_settings, to_toml
+from tag2box.runtime.config import read_settings, to_toml, typed
 from tag2box.runtime.files import checked_json, content_hash, unchecked
 from tag2box.runtime.parts import BROKEN
 from tag2box.runtime.progress import Progress, silent
@@ -213,6 +213,7 @@ def fit_run(
 
     Classes that no image has are left out.
     """
+    config = typed(config)
     images, _ = learnable(images, config)
     store = Store(folder)
     with store.lock():

@@ -7,14 +7,15 @@ in quotes in TOML) is None, which TOML cannot say.
 import difflib
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass, replace
+from numbers import Integral
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from tag2box.errors import InputError
 
-__all__ = ["override", "read_settings", "renamed", "settings", "to_toml", "toml_value"]
+__all__ = ["override", "read_settings", "renamed", "settings", "to_toml", "toml_value", "typed"]
 
 C = TypeVar("C")
 
@@ -70,6 +71,11 @@ def override(config: C, given: Mapping[str, Any], place: str = "") -> C:
         return replace(config, **changes)  # type: ignore[type-var]
     except InputError as error:
         raise InputError(f"{place.rstrip('.')}: {error}" if place else str(error)) from None
+
+
+def typed(config: C) -> C:
+    """`config` with every value of the type of its field: 20 given in Python is the 20.0 that TOML gives."""
+    return override(config, asdict(config))  # type: ignore[call-overload]
 
 
 def settings(config: Any, place: str = "") -> Iterator[tuple[str, Any]]:
@@ -142,6 +148,8 @@ def _checked(value: Any, expected: Any, where: str) -> Any:
             return tuple(_checked(item, get_args(kind)[0], where) for item in value)
         if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
+        if kind is int and type(value) is not bool and isinstance(value, Integral):
+            return int(value)  # of Python, or of NumPy
         if isinstance(kind, type) and type(value) is kind:
             return value
     raise InputError(f"{where} must be {' or '.join(map(_named, kinds))}, but it is {value!r}")

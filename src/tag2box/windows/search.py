@@ -71,7 +71,7 @@ class WindowsConfig:
     ----------
     mode : {"single", "fast", "quality"}, default="fast"
         The number of hierarchies of selective search: 1, 30 or 100.
-    min_size : float, default=10
+    min_size : float, default=10.0
         The smallest width and height of a window, in pixels.
     n_search : int, default=2000
         The number of windows to search for.
@@ -90,7 +90,7 @@ class WindowsConfig:
     """
 
     mode: str = "fast"
-    min_size: float = 10
+    min_size: float = 10.0
     n_search: int = 2000
     thin_iou: float = 0.8
     max_windows: int = 300
@@ -142,7 +142,7 @@ def find_windows(
 
 
 def selective_search(
-    image: Source, mode: str = "fast", min_size: float = 10, max_windows: int = 2000, seed: int = 0
+    image: Source, mode: str = "fast", min_size: float = 10.0, max_windows: int = 2000, seed: int = 0
 ) -> Boxes:
     """Find windows that may hold an object, by selective search (Uijlings et al. 2013).
 
@@ -152,7 +152,7 @@ def selective_search(
         The photo. Files that carry an EXIF orientation are turned upright first.
     mode : {"single", "fast", "quality"}, default="fast"
         The number of hierarchies: 1, 30 or 100.
-    min_size : float, default=10
+    min_size : float, default=10.0
         The smallest width and height of a window, in pixels.
     max_windows : int, default=2000
         The greatest number of windows.
