@@ -108,7 +108,7 @@ class Trial:
             for i, (a, z) in enumerate(windows.spans())
         ]
         found = Detections.concatenate(parts, ids=self.images.ids)
-        rows, _ = best_windows(windows, self.images.tags, windows.by_image(scores))
+        rows = best_windows(windows, self.images.tags, windows.by_image(scores)).rows
         row, label = np.concatenate(rows), np.repeat(np.arange(len(rows)), [len(r) for r in rows])
         best = Detections(
             image=self.own[row],

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tag2box.boxes import area, as_boxes, crowding, iou_matrix, nms, thin
+from tag2box.boxes import area, as_boxes, crowding, iou_matrix, nms, thin, vote
 from tag2box.errors import InputError
 
 
@@ -67,6 +67,28 @@ def test_crowding_is_the_slow_one(n, seed):
     np.testing.assert_array_equal(crowding(boxes), before.max(axis=1, initial=0))
 
 
+@pytest.mark.parametrize("iou", [0.1, 0.4, 1.0])
+def test_a_vote_is_the_slow_one(iou):
+    rng = np.random.default_rng(0)
+    corner = rng.uniform(0, 60, (40, 2))
+    boxes = np.concatenate([corner, corner + rng.uniform(20, 60, (40, 2))], axis=1).astype(np.float32)
+    scores, best = rng.normal(size=40), [3, 0, 17]
+    for at, voted in zip(best, vote(boxes, scores, best, iou), strict=True):
+        total, weights = np.zeros(4), 0.0
+        for box, score, overlap in zip(boxes, scores, iou_matrix(boxes[[at]], boxes)[0], strict=True):
+            if overlap >= np.float32(iou):
+                total += np.exp(score) * box
+                weights += np.exp(score)
+        np.testing.assert_allclose(voted, total / weights, rtol=1e-6)
+
+
+def test_nobody_else_votes_at_1_and_rejected_windows_never_do():
+    windows = [[0, 0, 10, 10], [0, 0, 14, 10], [0, 0, 12, 10]]
+    assert vote(windows, [0.0, 5.0, 1.0], [0], 1.0).tolist() == [[0, 0, 10, 10]]
+    assert vote(windows, [0.0, -np.inf, 0.0], [0]).tolist() == [[0, 0, 11, 10]]
+    assert vote(windows, [-np.inf] * 3, [0]).tolist() == [[0, 0, 12, 10]]  # then all are equal
+
+
 def test_overlap_of_exactly_the_threshold_stays():
     boxes = [[0, 0, 2, 1], [1, 0, 2, 1]]  # IoU 0.5 exactly
     assert thin(boxes, 0.5).tolist() == [0, 1]
@@ -80,6 +102,7 @@ def test_thin_keeps_the_order_given():
 
 
 def test_no_boxes_are_boxes_too():
+    assert vote(np.empty((0, 4)), [], []).shape == (0, 4)
     assert as_boxes([]).shape == (0, 4)
     assert nms([], []).tolist() == []
 

@@ -1,12 +1,18 @@
 """Context and competition: the last map in a window's vector, and between the tags of a photo."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from PIL import Image
 
 from tag2box.errors import InputError
+from tag2box.features.extract import FeaturesConfig
+from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations, fit_activations
-from tag2box.maps.context import Context, fit_context
+from tag2box.maps.context import Context, Photo, contexts, fit_context, photo_context
 from tag2box.maps.object_maps import Maps, MapsConfig, ObjectMaps, WindowObjectness, measure_objectness
+from tag2box.maps.photo_maps import photo_map
 from tag2box.windows.record import Windows
 
 SIZE = np.array([80, 60])
@@ -61,12 +67,23 @@ def two_photos():
     return maps, Windows(xyxy, np.array([0, 2, 3]), np.array([[80, 60], [50, 40]]))
 
 
-def test_context_of_all_is_that_of_each_photo():
-    maps, windows = two_photos()
-    of = context()
-    rows = of.of_all(maps, windows)
-    np.testing.assert_array_equal(rows[:2], of(maps[0], windows[0], windows.sizes[0]))
-    np.testing.assert_array_equal(of.of_all(maps.part(1, 2), windows.part(1, 2)), rows[2:])
+def test_context_has_a_finer_map_beside_the_other(tmp_path):
+    photo = np.random.default_rng(0).integers(0, 255, (60, 80, 3), np.uint8)
+    Image.fromarray(photo).save(tmp_path / "a.png")
+    boxes = np.array([[0, 0, 80, 60], [10, 10, 40, 30]], np.float32)
+    config, size = FeaturesConfig(precision="f32"), np.array([80, 60])
+    coarse, fine = (photo_map(tmp_path / "a.png", side, config) for side in (64, 128))
+    maps = Maps(coarse.reshape(-1, 320), np.array([0, coarse.size // 320]), np.array([coarse.shape[:2]]))
+    of = fit_context(maps, MapsConfig(context=4, fine_side=128))
+    given = Photo(tmp_path / "a.png", coarse, size, boxes)
+    found = photo_context(of, config, given)
+    assert found.shape == (2, of.width)
+    np.testing.assert_array_equal(found, np.hstack([of(coarse, boxes, size), of(fine, boxes, size)]))
+    plain = photo_context(replace(of, fine_side=0), config, given)
+    np.testing.assert_array_equal(plain, found[:, : of.width // 2])
+    images = ImageSet(("a",), (tmp_path / "a.png",), np.ones((1, 1), np.int8), ("cat",))
+    (mine,) = contexts(images, Windows.of_image(boxes, (80, 60)), maps, of, config)
+    np.testing.assert_array_equal(mine, found)
 
 
 def test_components_are_those_of_most_variance():

@@ -13,6 +13,7 @@ from tag2box import Detector
 from tag2box.boxes import iou_matrix
 from tag2box.corrections import CorrectionLog, Corrections
 from tag2box.features.extract import Features, window_features
+from tag2box.maps.context import Photo, photo_context
 from tag2box.run_corrections import corrected_boxes
 from tag2box.run_folder import RunFolder, fit_run
 from tag2box.training.corrected import REJECTED, _Stacked, label_judged, learn_corrected
@@ -152,11 +153,13 @@ def test_learning_again_computes_only_what_depends_on_corrections(review_run, tm
         again.result("projection"),
         again.config.features,
     )
-    around = again.result("context")(
+    photo = Photo(
+        run.images.paths[first],
         again.result("maps")[first],
-        np.array([[10, 10, 50, 60]], np.float32),
         again.result("windows").sizes[first],
+        np.array([[10, 10, 50, 60]], np.float32),
     )
+    around = photo_context(again.result("context"), again.config.features, photo)
     assert_array_equal(judged[0], np.concatenate([expected[0], around[0].astype(np.float16)]))
     now = corrected_boxes(again)
     mine = now.detections[(now.detections.image == first) & now.reviewed]

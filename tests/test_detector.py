@@ -55,7 +55,13 @@ def detector():
 
 
 def test_detections_obey_the_settings(detector, photo):
+    voted = detector.detect(photo)
+    detector = replace(detector, detect_config=replace(detector.detect_config, vote_iou=1.0))
     found = detector.detect(photo)
+    assert voted.score.tolist() == found.score.tolist()
+    assert (voted.xyxy != found.xyxy).any()
+    overlap = iou_matrix(voted.xyxy, found.xyxy)
+    assert overlap.diagonal().min() > 0.3
     assert found.classes == CLASSES
     boxes = search_windows(photo, detector.windows).xyxy
     for c in range(3):

@@ -8,10 +8,12 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.errors import InputError
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["area", "as_boxes", "crowding", "iou_matrix", "nms", "thin"]
+__all__ = ["area", "as_boxes", "crowding", "iou_matrix", "nms", "thin", "vote"]
 
 Boxes = NDArray[np.float32]
 Floats = NDArray[np.floating[Any]]
+
+LOWEST = float(np.finfo(np.float64).min)
 
 
 def as_boxes(boxes: ArrayLike) -> Boxes:
@@ -101,6 +103,44 @@ def _threshold(iou_threshold: float) -> np.float32:
     if not 0 <= iou_threshold <= 1:
         raise InputError(f"iou_threshold must lie between 0 and 1, but it is {iou_threshold}")
     return np.float32(iou_threshold)
+
+
+def vote(windows: ArrayLike, scores: ArrayLike, best: ArrayLike, iou_threshold: float = 0.4) -> Boxes:
+    """Move boxes to where the windows near them say that the object is.
+
+    Each box becomes the mean of the windows that overlap it, weighted by exp(score) (box voting, Gidaris and
+    Komodakis 2015): windows hardly ever fit an object, and the errors of many cancel out.
+
+    Parameters
+    ----------
+    windows : array-like of shape (n, 4)
+        All windows of a photo as x1, y1, x2, y2.
+    scores : array-like of shape (n,)
+        Their scores for one class; windows of -inf have no vote.
+    best : array-like of int of shape (k,)
+        The windows to move, as indices of `windows`.
+    iou_threshold : float, default=0.4
+        Windows vote whose intersection over union with a box is at least this. With 1 no box moves.
+
+    Returns
+    -------
+    ndarray of float32 of shape (k, 4)
+        The boxes, in the order of `best`.
+
+    Examples
+    --------
+    >>> from tag2box.boxes import vote
+    >>> windows = [[0, 0, 10, 10], [0, 0, 14, 10], [40, 40, 50, 50]]
+    >>> vote(windows, [0.0, 0.0, 0.0], [0]).tolist()
+    [[0.0, 0.0, 12.0, 10.0]]
+    """
+    boxes, at = as_boxes(windows), np.asarray(best, dtype=np.intp)
+    near = iou_matrix(boxes[at], boxes) >= _threshold(iou_threshold)
+    near[np.arange(len(at)), at] = True  # rounding may say that a window is not quite itself
+    score = np.where(near, np.maximum(np.asarray(scores, np.float64), LOWEST), -np.inf)
+    weight = np.exp(score - score.max(axis=1, keepdims=True, initial=LOWEST))
+    # einsum, not BLAS: the same bits whatever the number of threads.
+    return as_boxes(np.einsum("kn,nd->kd", weight / weight.sum(axis=1, keepdims=True), boxes))
 
 
 def crowding(boxes: ArrayLike) -> NDArray[np.float32]:

@@ -146,7 +146,7 @@ class Learned:
 def learn_as_the_paper(known: Known, config: Config, runner: Runner) -> Learned:
     """Cover, SVM, latent SVM; with our object maps, where settings ask for them."""
     windows, features, tags, maps = known.windows, known.features, known.tags, known.maps
-    workers, progress = runner.workers, runner.progress
+    progress = runner.progress
     measured = find_all_objectness(known, config, runner) if maps and scores_by_maps(config) else None
     objectness = measured.objectness if measured else None
 
@@ -163,22 +163,28 @@ def learn_as_the_paper(known: Known, config: Config, runner: Runner) -> Learned:
             degrees,
             config.cover,
             objectness=objectness,
-            workers=workers,
+            workers=runner.workers,
             progress=progress,
         ),
     )
 
     # 7. Initial detector: a linear SVM on the covered windows, with hard negatives.
     initial = runner.result(
-        "initial",
-        lambda: train_initial(windows, features, tags, covers, config.initial, progress=progress),
+        "initial", lambda: train_initial(windows, features, tags, covers, config.initial, progress=progress)
     )
 
     # 8. Refinement: a latent SVM with a smoothed maximum, from there.
     refined = runner.result(
         "refine",
         lambda: refine(
-            windows, features, tags, initial, config.refine, objectness=objectness, progress=progress
+            windows,
+            features,
+            tags,
+            initial,
+            config.refine,
+            objectness=objectness,
+            vote_iou=config.detect.vote_iou,
+            progress=progress,
         ),
     )
     scorer = Scorer(
@@ -225,7 +231,10 @@ def learn_by_two_streams(known: Known, config: Config, runner: Runner) -> Learne
     )
 
     # 8. Findings: what all of it together says of the photos learned from.
-    found = runner.result("findings", lambda: findings(scorer, windows, features, tags, maps, objectness))
+    found = runner.result(
+        "findings",
+        lambda: findings(scorer, windows, features, tags, maps, objectness, config.detect.vote_iou),
+    )
     return Learned(found, scorer, objectness)
 
 
@@ -253,7 +262,7 @@ def learn_again(
         )
         if how.context is None or maps is None:
             return crops
-        around = judged_context(corrections, how.context, maps, windows)
+        around = judged_context(images, corrections, how.context, maps, windows, config.features)
         return np.concatenate([crops, around.astype(crops.dtype)], axis=1)
 
     def score(weights: Weights) -> ByPhoto:
@@ -271,6 +280,7 @@ def learn_again(
             learned.found,
             score,
             config.retrain,
+            vote_iou=config.detect.vote_iou,
             progress=runner.progress,
         ),
     )

@@ -256,7 +256,7 @@ def mined_windows(run: RunFolder) -> Detections:
     row = np.concatenate([np.empty(0, np.int64), *refined.mined])
     return Detections(
         image=windows.image_of(row),
-        xyxy=windows.xyxy[row],
+        xyxy=np.concatenate([np.empty((0, 4), np.float32), *refined.boxes]),
         score=np.concatenate([np.empty(0), *refined.best]),
         label=np.repeat(np.arange(len(refined.mined)), [len(rows) for rows in refined.mined]),
         ids=run.images.ids,

@@ -16,7 +16,7 @@ from tag2box.features.extract import Features, FeaturesConfig, find_features
 from tag2box.features.networks.content import network_hash
 from tag2box.features.projection import Projection
 from tag2box.images import ImageSet
-from tag2box.maps.context import Context
+from tag2box.maps.context import Context, contexts
 from tag2box.maps.object_maps import Maps, MapsConfig
 from tag2box.maps.photo_maps import find_cells, map_cells
 from tag2box.runtime.executor import map_ordered
@@ -55,18 +55,18 @@ VERSIONS = {
     "projection": 3,
     "features": 1,
     "maps": 1,
-    "context": 1,
+    "context": 2,
     "objectness": 2,
     "competition": 1,
     "degrees": 1,
     "cover": 3,
     "initial": 1,
-    "refine": 3,
+    "refine": 4,
     "two_stream": 1,
     "retrain": 1,
-    "findings": 2,
+    "findings": 3,
     "judged": 1,
-    "corrected": 1,
+    "corrected": 2,
     "detector": 2,
     "detections": 1,
 }
@@ -188,7 +188,8 @@ def _describe(
     X = find_features(images, windows, how.projection, config, workers=workers, progress=progress).X
     if how.context is None or how.maps is None:
         return X
-    return np.concatenate([X, how.context.of_all(how.maps, windows).astype(X.dtype)], axis=1)
+    around = contexts(images, windows, how.maps, how.context, config, workers=workers, progress=progress)
+    return np.concatenate([X, np.concatenate(list(around)).astype(X.dtype)], axis=1)
 
 
 def find_maps(images: ImageSet, windows: Windows, config: Config, runner: Runner) -> Maps:
@@ -236,22 +237,24 @@ def stage_keys(
     maps = config.maps
     engine = [config.features.precision, config.features.runtime, config.features.device]
     stage("maps", [maps.side, *engine], "photos", "network")
-    stage("context", [maps.context, maps.context_ring, maps.context_length], "maps")
+    around = [maps.context, maps.context_ring, maps.context_length, maps.fine_side]
+    stage("context", around, "maps")
     stage("features", config.features.dtype, "projection", *(["context"] if maps.context else []))
     stage("objectness", [maps.components, maps.ring, config.cover.unknown], "maps", "windows", "tags")
     stage("competition", maps.ring, "objectness")
     stage("degrees", [config.cover.k, config.cover.unknown, config.cover.dimensions], "features", "tags")
     stage("cover", config.cover, "degrees", "objectness")
     stage("initial", config.initial, "cover")
-    stage("refine", config.refine, "initial", "objectness")
+    vote = config.detect.vote_iou
+    stage("refine", [config.refine, vote], "initial", "objectness")
     stage("two_stream", config.two_stream, "features", "competition")
     stage("retrain", config.retrain, "two_stream")
-    stage("findings", None, "retrain")
+    stage("findings", vote, "retrain")
     last = "findings" if retrains(config) else "refine"
     if corrections is not None:
         boxes = [corrections.image.tolist(), corrections.xyxy.tolist()]
         stage("judged", boxes, "features")
-        stage("corrected", [corrections.key(), config.retrain], "judged", last)
+        stage("corrected", [corrections.key(), config.retrain, vote], "judged", last)
         last = "corrected"
     stage("detector", config.detect, last)
     return key

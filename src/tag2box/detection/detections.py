@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tag2box.boxes import as_boxes, nms
+from tag2box.boxes import as_boxes, nms, vote
 from tag2box.errors import InputError
 from tag2box.names import check_names
 from tag2box.runtime.arrays import read_with_header, with_header
@@ -199,12 +199,13 @@ def detect_windows(
     *,
     image: int = 0,
     iou_threshold: float = 0.3,
+    vote_iou: float = 1.0,
     min_score: float = -np.inf,
     classes: Sequence[str] | None = None,
 ) -> Detections:
     """Turn the scores of one image's windows into detections.
 
-    Non-maximum suppression, class by class.
+    Non-maximum suppression, class by class, and then box voting.
 
     Parameters
     ----------
@@ -217,6 +218,9 @@ def detect_windows(
     iou_threshold : float, default=0.3
         A window is dropped if its intersection over union with a better one of its class is greater than
         this.
+    vote_iou : float, default=1.0
+        A detection is the mean of the windows that overlap it by at least this, weighted by exp(score). With
+        1 it stays the window that it is.
     min_score : float, default=-inf
         The lowest score of a detection.
     classes : sequence of str, default=None
@@ -251,9 +255,10 @@ def detect_windows(
     kept = [_suppress(boxes, column, iou_threshold, min_score) for column in score.T]
     label = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
     row = np.concatenate([np.empty(0, np.intp), *kept])
+    voted = [vote(boxes, column, rows, vote_iou) for column, rows in zip(score.T, kept, strict=True)]
     return Detections(
         image=np.full(len(row), image, dtype=np.intp),
-        xyxy=boxes[row],
+        xyxy=np.concatenate([np.empty((0, 4), np.float32), *voted]) if vote_iou < 1 else boxes[row],
         score=score[row, label],
         label=label,
         classes=None if classes is None else tuple(classes),

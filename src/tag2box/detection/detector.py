@@ -20,7 +20,7 @@ from tag2box.features.networks.content import network_hash
 from tag2box.features.projection import Projection
 from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations
-from tag2box.maps.context import Context
+from tag2box.maps.context import Context, Photo, photo_context
 from tag2box.maps.object_maps import MapsConfig, ObjectMaps
 from tag2box.maps.photo_maps import photo_map
 from tag2box.runtime.arrays import read_with_header, with_header
@@ -41,7 +41,7 @@ from tag2box.windows.search import WindowsConfig, search_windows
 __all__ = ["DetectConfig", "Detector", "detect_images"]
 
 # Raised too when windows, features or maps are computed otherwise: an older detector would see other numbers.
-FORMAT = "tag2box detector 5"
+FORMAT = "tag2box detector 6"
 # The fields of `Detector` that may be left out: weights, by their names in the file, and records.
 WEIGHTS = {"objectness": "objectness_weight", "streams": "streams_weight", "tag": "tag_weight"}
 PARTS = ("context", "object_maps", "two_stream", "activations", "reliability")
@@ -58,6 +58,9 @@ class DetectConfig:
     iou_threshold : float, default=0.3
         A window is dropped if its intersection over union with a better one of its class is greater than
         this.
+    vote_iou : float, default=0.4
+        A box is the mean of the windows that overlap it by at least this, weighted by exp(score). With 1 it
+        is a window, as in the paper.
     max_detections : int, default=100
         The number of boxes to keep per image and class, best first.
     confidence : bool, default=True
@@ -74,6 +77,8 @@ class DetectConfig:
 
     # A window that overlaps a better one of its class by more goes.
     iou_threshold: float = 0.3
+    # Windows that overlap a box by at least so much vote on where it is; with 1 none but itself does.
+    vote_iou: float = 0.4
     # Detections kept per image and class, best first.
     max_detections: int = 100
     # Scores as confidences in [0, 1], which annotation tools expect; false for the SVM's margins.
@@ -84,6 +89,8 @@ class DetectConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.iou_threshold <= 1:
             raise InputError(f"iou_threshold must lie between 0 and 1, but it is {self.iou_threshold}")
+        if not 0 < self.vote_iou <= 1:
+            raise InputError(f"vote_iou must lie above 0 and up to 1, but it is {self.vote_iou}")
         check_at_least(1, max_detections=self.max_detections)
 
 
@@ -261,7 +268,8 @@ class Detector:
             return windows, X, None
         map_ = photo_map(source, self.maps.side, self.features, streams=streams)
         if self.context is not None:
-            more = self.context(map_, windows.xyxy, windows.sizes[0])
+            photo = Photo(source, map_, windows.sizes[0], windows.xyxy)
+            more = photo_context(self.context, self.features, photo, streams=streams)
             X = np.concatenate([X, more.astype(X.dtype)], axis=1)
         return windows, X, map_
 
@@ -281,7 +289,13 @@ class Detector:
             The boxes by class, best first, after non-maximum suppression.
         """
         how = self.detect_config
-        found = detect_windows(scores, windows.xyxy, iou_threshold=how.iou_threshold, classes=self.classes)
+        found = detect_windows(
+            scores,
+            windows.xyxy,
+            iou_threshold=how.iou_threshold,
+            vote_iou=how.vote_iou,
+            classes=self.classes,
+        )
         found = found[_first(found.label, how.max_detections)]
         if how.confidence:
             found = self.confidence(found)

@@ -5,22 +5,31 @@ first principal components, averaged inside the window, and in a ring around it:
 
     context = (mean inside, mean inside - mean in the ring), scaled to `length`
 
-With it, a linear SVM on true boxes gains ten points of AP on VOC 2007 (docs/experiments), for a map that is
-there already.
+and the same again from a map of the photo at twice the size, where small objects have cells of their own.
+With it, a linear SVM on true boxes gains twelve points of AP on VOC 2007 (docs/experiments). The finer map is
+not kept: it is four times as large, and nothing else needs it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.data.decoding import Source
 from tag2box.features.crops import cell_weights
+from tag2box.features.extract import FeaturesConfig, resolved
+from tag2box.images import ImageSet
 from tag2box.maps.object_maps import Maps, MapsConfig
+from tag2box.maps.photo_maps import photo_map
 from tag2box.runtime.blas import one_thread
+from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.packing import stored
+from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.record import Windows
 
-__all__ = ["Context", "fit_context"]
+__all__ = ["Context", "Photo", "contexts", "fit_context", "photo_context"]
 
 Floats = NDArray[np.float32]
 
@@ -31,17 +40,21 @@ SAMPLE = 60_000
 @stored
 @dataclass(frozen=True)
 class Context:
-    """mean: (c,) and U: (c, k), the cells' mean and components; ring: its width, a share of the window's."""
+    """mean: (c,) and U: (c, k), the cells' mean and components; ring: its width, a share of the window's.
+
+    fine_side: the long side of the photo for the finer map; 0 where there is none.
+    """
 
     mean: Floats
     U: Floats
     ring: float
     length: float
+    fine_side: int = 0
 
     @property
     def width(self) -> int:
         """The numbers that are added to a window's vector."""
-        return 2 * int(self.U.shape[1])
+        return 2 * int(self.U.shape[1]) * (2 if self.fine_side else 1)
 
     def __call__(
         self, map_: NDArray[np.floating], boxes: Floats, size: NDArray[np.int64]
@@ -58,11 +71,42 @@ class Context:
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors * (self.length / np.where(norms > 0, norms, 1)), np.float32)
 
-    def of_all(self, maps: Maps, windows: Windows) -> Floats:
-        """The context of all windows, (n_windows, 2k)."""
-        with one_thread():
-            parts = [self(maps[i], windows[i], windows.sizes[i]) for i in range(len(windows))]
-        return np.concatenate([np.empty((0, self.width), np.float32), *parts])
+
+@dataclass(frozen=True)
+class Photo:
+    """A photo, its last map, its width and height, and the boxes to describe."""
+
+    source: Source
+    map_: NDArray[np.floating]
+    size: NDArray[np.int64]
+    boxes: Floats
+
+
+def photo_context(context: Context, config: FeaturesConfig, photo: Photo, *, streams: int = 1) -> Floats:
+    """The context of the boxes of one photo, (n, context.width)."""
+    maps = [photo.map_]
+    if context.fine_side:
+        maps.append(photo_map(photo.source, context.fine_side, config, streams=streams))
+    with one_thread():  # products of one photo are small
+        return np.concatenate([context(map_, photo.boxes, photo.size) for map_ in maps], axis=1)
+
+
+def contexts(
+    images: ImageSet,
+    windows: Windows,
+    maps: Maps,
+    context: Context,
+    config: FeaturesConfig,
+    *,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> Iterator[Floats]:
+    """The context of the windows of each photo, in order."""
+    photos = [
+        Photo(path, np.asarray(maps[i]), windows.sizes[i], windows[i]) for i, path in enumerate(images.paths)
+    ]
+    job = partial(photo_context, context, resolved(config))
+    return map_ordered(job, photos, workers=workers, progress=progress, label="context")
 
 
 def _overlaps(edges: NDArray[np.float64], h: int, w: int) -> NDArray[np.float64]:
@@ -88,4 +132,6 @@ def fit_context(maps: Maps, config: MapsConfig) -> Context:
         values, U = np.linalg.eigh((sample - mean).T @ (sample - mean))
     first = np.argsort(-values, kind="stable")[: config.context]
     components = np.ascontiguousarray(U[:, first], np.float32)
-    return Context(mean.astype(np.float32), components, config.context_ring, config.context_length)
+    return Context(
+        mean.astype(np.float32), components, config.context_ring, config.context_length, config.fine_side
+    )

@@ -54,6 +54,9 @@ class MapsConfig:
         How far the surroundings of a window reach in its context.
     context_length : float, default=14.0
         The length of the context; the rest of the vector has `FeaturesConfig.length`.
+    fine_side : int, default=1024
+        The long side of the photo, in pixels, for a second and finer map that joins the context. 0 leaves it
+        out.
 
     Examples
     --------
@@ -73,10 +76,14 @@ class MapsConfig:
     # The ring of the context, and its length: the rest of a vector has features.length.
     context_ring: float = 0.4
     context_length: float = 14.0
+    # The photo's long side for the finer map of the context; 0 leaves it out.
+    fine_side: int = 1024
 
     def __post_init__(self) -> None:
         if not 32 <= self.side <= 4096:
             raise InputError(f"side must be from 32 to 4096 pixels, but it is {self.side}")
+        if self.fine_side and not 32 <= self.fine_side <= 4096:
+            raise InputError(f"fine_side must be 0, or from 32 to 4096 pixels, but it is {self.fine_side}")
         check_at_least(1, components=self.components)
         check_at_least(0, context=self.context)
         check_above(0, ring=self.ring, context_ring=self.context_ring, context_length=self.context_length)

@@ -90,7 +90,7 @@ def first_boxes(run: RunFolder) -> Detections:
     windows = run.result("windows")
     if retrains(run.config):
         tags = known_tags(run.images.tags, run.config.cover.unknown)
-        rows, _ = best_windows(windows, tags, windows.by_image(run.result("competition").objectness))
+        rows = best_windows(windows, tags, windows.by_image(run.result("competition").objectness)).rows
     else:
         rows = tuple(cover.first()[1] for cover in run.result("cover"))
     return boxes_of(rows, windows, run.images)

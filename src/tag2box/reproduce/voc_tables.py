@@ -98,7 +98,8 @@ def settings(row: str, seed: int, *, paper: bool, base: Config | None = None) ->
     method = {"Cover + LSVM": "lsvm", "Cover + SLSVM": "slsvm"}.get(row, "none")
     refine = replace(refine, method=method)
     retrain = RetrainConfig(method="svm" if row == OURS else "none", seed=seed)
-    return replace(base or Config(), cover=cover, initial=initial, refine=refine, retrain=retrain)
+    config = replace(base or Config(), cover=cover, initial=initial, refine=refine, retrain=retrain)
+    return replace(config, detect=replace(config.detect, vote_iou=1.0)) if paper else config
 
 
 def run_voc_table(

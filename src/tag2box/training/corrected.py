@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.corrections.record import Corrections
-from tag2box.features.extract import Features, FeaturesConfig, features_of_photos
+from tag2box.features.extract import Features, FeaturesConfig, features_of_photos, resolved
 from tag2box.features.projection import Projection
 from tag2box.images import ImageSet
-from tag2box.maps.context import Context
+from tag2box.maps.context import Context, Photo, photo_context
 from tag2box.maps.object_maps import Maps
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import calibrate
 from tag2box.training.initial import train_svms
-from tag2box.training.refinement import ByPhoto, Refined, best_of_image, best_windows
+from tag2box.training.refinement import Best, ByPhoto, Refined, best_of_image, best_windows
 from tag2box.training.retraining import RetrainConfig, beside, label_windows
 from tag2box.training.scoring import Weights
 from tag2box.windows.search import Windows
@@ -62,12 +62,20 @@ def judged_features(
     return out
 
 
-def judged_context(corrections: Corrections, context: Context, maps: Maps, windows: Windows) -> Floats:
+def judged_context(
+    images: ImageSet,
+    corrections: Corrections,
+    context: Context,
+    maps: Maps,
+    windows: Windows,
+    config: FeaturesConfig,
+) -> Floats:
     """The context of the judged boxes, (n, k), in the order of `corrections`."""
     out = np.empty((len(corrections), context.width), np.float32)
     for i in np.unique(corrections.image):
         mine = corrections.image == i
-        out[mine] = context(maps[i], corrections.xyxy[mine], windows.sizes[i])
+        photo = Photo(images.paths[i], maps[i], windows.sizes[i], corrections.xyxy[mine])
+        out[mine] = photo_context(context, resolved(config), photo)
     return out
 
 
@@ -105,6 +113,7 @@ def learn_corrected(
     score: Callable[[Weights], ByPhoto],
     config: RetrainConfig,
     *,
+    vote_iou: float = 1.0,
     progress: Progress = silent,
 ) -> Refined:
     """The detector of every class with what a person said, from the one without.
@@ -114,15 +123,24 @@ def learn_corrected(
     """
     both = Features(cast(NDArray[np.floating], _Stacked(features.X, judged)), features.offsets)
     tags = _open_tags(corrections)
-    choice, _ = _choose(windows, corrections, tags, score(start))
+    choice = _choose(windows, corrections, tags, score(start), vote_iou)
     for _ in range(TURNS):
-        positives, negatives = label_judged(windows, corrections, choice, config)
+        positives, negatives = label_judged(windows, corrections, choice.rows, config)
         weights = train_svms(
             both, positives, negatives, config.svm, progress=progress, label="learning with corrections"
         )
-        choice, best = _choose(windows, corrections, tags, score(weights))
+        choice = _choose(windows, corrections, tags, score(weights), vote_iou)
     curves = calibrate(best_of_image(score(weights)), corrections.tags)
-    return Refined(weights.W, weights.b, weights.trace, choice, curves, best, start.reliability)
+    return Refined(
+        weights.W,
+        weights.b,
+        weights.trace,
+        choice.rows,
+        curves,
+        choice.scores,
+        start.reliability,
+        choice.boxes,
+    )
 
 
 def _open_tags(corrections: Corrections) -> NDArray[np.int8]:
@@ -133,18 +151,21 @@ def _open_tags(corrections: Corrections) -> NDArray[np.int8]:
 
 
 def _choose(
-    windows: Windows, corrections: Corrections, tags: NDArray[np.int8], scores: ByPhoto
-) -> tuple[tuple[Rows, ...], tuple[NDArray[np.float64], ...]]:
-    """The best window of each photo that has the class and no accepted box, and its score.
+    windows: Windows, corrections: Corrections, tags: NDArray[np.int8], scores: ByPhoto, vote_iou: float
+) -> Best:
+    """The best window of each photo that has the class and no accepted box.
 
-    It is never one that was rejected.
+    It is never one that was rejected. Where something was, it stays as it is: windows that vote might move it
+    back there.
     """
-    rows, best = best_windows(windows, tags, _allowed(windows, corrections, scores))
-    some = [np.isfinite(each) for each in best]
-    return (
-        tuple(each[kept] for each, kept in zip(rows, some, strict=True)),
-        tuple(each[kept] for each, kept in zip(best, some, strict=True)),
-    )
+    best = best_windows(windows, tags, _allowed(windows, corrections, scores), vote_iou)
+    judged = np.isin(np.arange(len(windows)), corrections.image[~corrections.right])
+    kept = []
+    for rows, found, boxes in zip(*best, strict=True):
+        some = np.isfinite(found)
+        still = judged[windows.image_of(rows)][:, None]
+        kept.append((rows[some], found[some], np.where(still, windows.xyxy[rows], boxes)[some]))
+    return Best(*zip(*kept, strict=True))
 
 
 def _allowed(windows: Windows, corrections: Corrections, scores: ByPhoto) -> Iterator[Floats]:

@@ -21,10 +21,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.boxes import vote
 from tag2box.errors import InputError
 from tag2box.features.extract import Features
 from tag2box.mil.affine import Affine
@@ -125,13 +127,23 @@ class Refined(Weights):
     """`Weights`, and what they say of the images learned from.
 
     mined: per class the window found in each positive image, rows of X; calibration: see there; best: the
-    scores of the windows that are mined; reliability: (n_classes,), about the share of them that are right.
+    scores of the windows that are mined; reliability: (n_classes,), about the share of them that are right;
+    boxes: (n, 4) for each class, where the windows near those mined say that the objects are.
     """
 
     mined: tuple[Rows, ...] = ()
     calibration: Floats = field(default_factory=lambda: np.empty((0, 2)))
     best: tuple[Floats, ...] = ()
     reliability: Floats | None = None
+    boxes: tuple[NDArray[np.float32], ...] = ()
+
+
+class Best(NamedTuple):
+    """The best window of each positive image, in order, for each class: row of X, score, and voted box."""
+
+    rows: tuple[Rows, ...]
+    scores: tuple[Floats, ...]
+    boxes: tuple[NDArray[np.float32], ...]
 
 
 def refine(
@@ -142,6 +154,7 @@ def refine(
     config: RefineConfig,
     *,
     objectness: NDArray[np.float32] | None = None,
+    vote_iou: float = 1.0,
     progress: Progress = silent,
 ) -> Refined:
     """The refined detector of every class, from `initial`; objectness: (n_windows, n_classes).
@@ -167,7 +180,7 @@ def refine(
         photos = zip(windows.spans(), score_photos(features.X, features.offsets, weights), strict=True)
         return (scores + np.float32(config.objectness_weight) * objectness[a:z] for (a, z), scores in photos)
 
-    return with_findings(weights, windows, tags, scored(), scored())
+    return with_findings(weights, windows, tags, scored(), scored(), vote_iou)
 
 
 def with_findings(
@@ -176,27 +189,34 @@ def with_findings(
     tags: NDArray[np.int8],
     scores: ByPhoto,
     unaided: ByPhoto,
+    vote_iou: float,
 ) -> Refined:
     """`weights`, with the best window of each positive image by `scores`, and the confidences' curves.
 
     unaided: the scores that these images would have if their tags were not known, as new ones have them.
+    vote_iou: the windows near the best one that vote on where the object is (`boxes.vote`).
     """
-    mined, best = best_windows(windows, tags, scores)
-    return Refined(weights.W, weights.b, weights.trace, mined, calibrate(best_of_image(unaided), tags), best)
+    best = best_windows(windows, tags, scores, vote_iou)
+    curves = calibrate(best_of_image(unaided), tags)
+    return Refined(weights.W, weights.b, weights.trace, best.rows, curves, best.scores, boxes=best.boxes)
 
 
-def best_windows(
-    windows: Windows, tags: NDArray[np.int8], scores: ByPhoto
-) -> tuple[tuple[Rows, ...], tuple[Floats, ...]]:
-    """The best-scored window of each positive image, in order: rows of X, and scores, for each class."""
+def best_windows(windows: Windows, tags: NDArray[np.int8], scores: ByPhoto, vote_iou: float = 1.0) -> Best:
+    """The best-scored window of each positive image, for each class."""
     rows: list[list[int]] = [[] for _ in tags.T]
     best: list[list[float]] = [[] for _ in tags.T]
-    for first, present, mine in zip(windows.offsets[:-1].tolist(), tags == 1, scores, strict=True):
+    boxes: list[list[NDArray[np.float32]]] = [[np.empty((0, 4), np.float32)] for _ in tags.T]
+    for i, (present, mine) in enumerate(zip(tags == 1, scores, strict=True)):
         for c in np.flatnonzero(present) if len(mine) else ():
             at = int(mine[:, c].argmax())
-            rows[c].append(first + at)
+            rows[c].append(int(windows.offsets[i]) + at)
             best[c].append(float(mine[at, c]))
-    return tuple(np.array(each, np.int64) for each in rows), tuple(np.array(each, float) for each in best)
+            boxes[c].append(vote(windows[i], mine[:, c], [at], vote_iou))
+    return Best(
+        tuple(np.array(each, np.int64) for each in rows),
+        tuple(np.array(each, float) for each in best),
+        tuple(np.concatenate(each) for each in boxes),
+    )
 
 
 def best_of_image(scores: ByPhoto) -> NDArray[np.float32]:

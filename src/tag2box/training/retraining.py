@@ -106,7 +106,7 @@ def find_boxes(
     """
     photos = zip(windows.by_image(features.X), windows.by_image(objectness), strict=True)
     with one_thread():  # products of one photo are small
-        return best_windows(windows, tags, (o + HALF * two_stream.log_scores(X, o) for X, o in photos))[0]
+        return best_windows(windows, tags, (o + HALF * two_stream.log_scores(X, o) for X, o in photos)).rows
 
 
 def label_windows(
@@ -165,14 +165,15 @@ def findings(
     tags: NDArray[np.int8],
     maps: Maps,
     objectness: Floats,
+    vote_iou: float,
 ) -> Refined:
     """What the scorer finds in the photos learned from; objectness: (n_windows, n_classes), by their tags.
 
     Two passes over the features and the maps, photo by photo.
     """
     scores, unaided = (score_all(scorer, windows, features, maps, known) for known in (objectness, None))
-    found = with_findings(scorer.weights, windows, tags, scores, unaided)
-    others, _ = best_windows(windows, tags, windows.by_image(objectness))
+    found = with_findings(scorer.weights, windows, tags, scores, unaided, vote_iou)
+    others = best_windows(windows, tags, windows.by_image(objectness)).rows
     return replace(found, reliability=agreement(windows, found.mined, others))
 
 
