@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from tag2box.cli.app import app
 from tag2box.data.reading import read_images
+from tag2box.demo import demo
 from tag2box.errors import InputError
 from tag2box.features.backbone import load_network
 from tag2box.features.crops import pool_map
@@ -291,6 +292,20 @@ def run_all(folder, network, *sets, data=None):
 def test_a_transformer_goes_through_run_detect_and_report(tmp_path, runtime, size):
     path = write_vit(tmp_path / "v.onnx", registers=2, size=size, toml=vit_toml(registers=2, size=size))
     assert "thing" in run_all(tmp_path, path, *FAST, f"features.runtime={runtime}")
+
+
+@pytest.mark.slow
+def test_a_random_vit_s_14_goes_through_the_demo(tmp_path, monkeypatch):
+    """Of the true size: 12 layers of width 384, 22 million weights. What it finds is chance."""
+    pytest.importorskip("skimage")
+    path = write_vit(tmp_path / "vits14.onnx", patch=14, width=384, depth=12, heads=6, toml=None)
+    answer = CliRunner().invoke(app, ["network", "check", str(path)])
+    assert "patches of 14 pixels, 1 class and 0 register tokens" in answer.output, answer.output
+    features = FeaturesConfig(network=str(path))
+    monkeypatch.setattr(demo, "CONFIG", replace(demo.CONFIG, features=features))
+    found = demo.run_demo(tmp_path / "demo", workers=1)
+    assert "pagoda" in found.report.read_text()
+    assert np.isfinite([found.learned.mean, found.scores.mean]).all()
 
 
 def test_a_network_without_cut_and_map_is_refused_before_the_work(tmp_path):

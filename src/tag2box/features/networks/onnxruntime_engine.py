@@ -93,7 +93,7 @@ def _session(ort: Any, network: Network, graph: bytes, provider: str) -> Any:
     # One thread a stream, as with OpenVINO: results do not depend on how many there are.
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.use_deterministic_compute = True
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what goes wrong is told here
     options.enable_mem_pattern = provider != PROVIDERS["DirectML"]  # as its documentation asks
     providers = dict.fromkeys([provider, PROVIDERS["CPU"]])  # what a device cannot do, the CPU does
     try:

@@ -89,7 +89,10 @@ def _some_size(network: Network) -> tuple[Size, "ov.Model"]:
             return size, _for_photos(network, size)
         except RuntimeError as error:
             refusals.append(reason(error))
-    raise InputError(f"{network.path.name} takes no photo of a usual size ({refusals[0]})")
+    raise InputError(
+        f"{network.path.name} says that it takes any size, but takes none of the usual ones ({refusals[0]}): "
+        f"export it with the one size that it takes, or with positions that are interpolated"
+    )
 
 
 def _for_photos(network: Network, size: Size) -> "ov.Model":
