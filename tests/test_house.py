@@ -86,6 +86,7 @@ ROOMS = (
         "detection",
         "evaluation",
         "stages",
+        "costs",
         "pipeline",
         "run_notes",
         "run_folder",

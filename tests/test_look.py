@@ -8,7 +8,7 @@ from PIL import Image
 
 from tag2box import ImageSet, InputError, read_images
 from tag2box.data.decoding import MAX_PIXELS, read_image
-from tag2box.data.look import estimate, look, usable
+from tag2box.data.look import look, usable
 
 
 def photo(path, seed, size=(60, 40), mode="RGB"):
@@ -135,13 +135,3 @@ def test_real_photos_are_all_right(voc_folder):
     images = read_images(voc_folder).take(range(0, 1062, 20))
     first = look(images)
     assert (first.unreadable, first.duplicates, first.skipped) == ((), (), ())
-
-
-def test_the_estimate_grows_with_the_work():
-    one = estimate(1000)
-    assert one.seconds == pytest.approx(630)
-    assert one.disk == 1000 * 300 * (16 + 256)
-    assert estimate(1000, workers=2).seconds == pytest.approx(one.seconds / 2)
-    assert estimate(2000, 600, 64).disk == 2000 * 600 * (16 + 128)
-    assert "10 min" in str(one)
-    assert "6 s" in str(estimate(10))

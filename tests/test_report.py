@@ -333,11 +333,11 @@ def test_neighbors_are_those_that_the_cover_compared_by():
     X, offsets = np.array([[-1, 4.9], [0, -5], [4, 3], [0, -5]], np.float32), np.array([0, 2, 3, 4])
     xyxy = np.array([[i, i, i + 9, i + 9] for i in range(4)], np.float32)
     results = {"features": Features(X, offsets), "windows": Windows(xyxy, offsets, np.full((3, 2), 20))}
-    run = SimpleNamespace(result=results.get, config=Config(cover=CoverConfig(dimensions=1)))
+    images = ImageSet(tuple("abc"), ("",) * 3, np.array([[1], [-1], [1]], np.int8), ("thing",))
+    run = SimpleNamespace(result=results.get, config=Config(cover=CoverConfig(dimensions=1)), images=images)
     cover = greedy_cover(cover_graph(group_neighbors(X, offsets, np.arange(4), 2), np.arange(3), 2))
     found = _neighbors(run, (replace(cover, selected=np.array([0])),))
     assert found.image[0].tolist() == [0, 2, 1]
-    images = ImageSet(tuple("abc"), ("",) * 3, np.array([[1], [-1], [1]], np.int8), ("thing",))
     assert _rival(run, images).xyxy.tolist() == xyxy[[0, 3]].tolist()
 
 

@@ -22,6 +22,7 @@ from tag2box import (
 from tag2box.boxes import iou_matrix
 from tag2box.cover.config import CoverConfig, known_tags
 from tag2box.cover.degrees import block_count, count_blocks, count_neighbors, join_degrees
+from tag2box.cover.sample import draw_images, draw_sample
 from tag2box.cover.stage import find_covers
 from tag2box.errors import InputError
 from tag2box.features.extract import Features
@@ -120,6 +121,40 @@ def test_without_a_positive_image_there_is_nothing_to_count(data):
     assert not none.above.any()
     assert not none.far.any()
     assert none.above.shape == (len(features.X), tags.shape[1])
+
+
+def test_of_many_images_a_sample_is_covered_exactly(data):
+    """The covers of a sample are those of its images alone, in rows of all."""
+    windows, features, tags = data
+    config = CoverConfig(dimensions=D, most_images=20, snap="contrast")
+    some = draw_sample(windows, features, tags, config)
+    assert len(some.tags) == 20
+    found = find_covers(
+        some.windows, some.features, some.tags, count_neighbors(some.features, some.tags, config), config
+    )
+    rows = windows.rows_of(some.images)
+    alone = Windows(windows.xyxy[rows], np.arange(21) * N_WINDOWS, np.full((20, 2), 100))
+    apart = Features(features.X[rows], alone.offsets), tags[some.images]
+    expected = find_covers(alone, *apart, count_neighbors(*apart, config), config)
+    for c, (cover, same) in enumerate(zip(found, expected, strict=True)):
+        back = some.found(cover)
+        np.testing.assert_array_equal(back.covered, rows[same.covered])
+        np.testing.assert_array_equal(back.image, windows.image_of(back.covered))
+        np.testing.assert_array_equal(back.selected, rows[same.selected])
+        assert (tags[back.image, c] == 1).all()
+    whole = draw_sample(windows, features, tags, CoverConfig(most_images=N_IMAGES))
+    assert whole.features is features
+    assert whole.found(cover) is cover
+
+
+def test_a_sample_has_as_many_positives_of_each_class():
+    rng = np.random.default_rng(0)
+    tags = np.where(rng.random((1000, 3)) < [0.02, 0.1, 0.9], 1, -1).astype(np.int8)
+    chosen = draw_images(tags, 120)
+    assert len(chosen) == len(np.unique(chosen)) == 120
+    np.testing.assert_array_equal(chosen, draw_images(tags, 120))
+    positives = (tags[chosen] == 1).sum(axis=0)
+    assert (positives >= np.minimum((tags == 1).sum(axis=0), 20)).all()
 
 
 def test_only_the_first_dimensions_are_compared(data):

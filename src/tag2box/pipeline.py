@@ -13,6 +13,9 @@ from numpy.typing import NDArray
 
 from tag2box.corrections.record import Corrections
 from tag2box.cover.config import known_tags
+from tag2box.cover.degrees import Degrees
+from tag2box.cover.greedy import Cover
+from tag2box.cover.sample import Sample, draw_sample
 from tag2box.cover.stage import find_covers
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector, detect_images
@@ -150,23 +153,12 @@ def learn_as_the_paper(known: Known, config: Config, runner: Runner) -> Learned:
     measured = find_all_objectness(known, config, runner) if maps and scores_by_maps(config) else None
     objectness = measured.objectness if measured else None
 
-    # 5. Neighbors: how many of the images nearest to each window are positive.
-    degrees = count_all_neighbors(features, tags, config, runner)
+    # 5. Neighbors: how many of the images nearest to each window are positive; of many images, in a sample.
+    some = draw_sample(windows, features, tags, config.cover)
+    degrees = count_all_neighbors(some.features, some.tags, config, runner)
 
     # 6. Cover: few windows whose neighbors reach nearly every positive image.
-    covers = runner.result(
-        "cover",
-        lambda: find_covers(
-            windows,
-            features,
-            tags,
-            degrees,
-            config.cover,
-            objectness=objectness,
-            workers=runner.workers,
-            progress=progress,
-        ),
-    )
+    covers = find_all_covers(some, degrees, objectness, config, runner)
 
     # 7. Initial detector: a linear SVM on the covered windows, with hard negatives.
     initial = runner.result(
@@ -194,6 +186,27 @@ def learn_as_the_paper(known: Known, config: Config, runner: Runner) -> Learned:
         object_maps=measured.maps if measured else None,
     )
     return Learned(refined, scorer, objectness)
+
+
+def find_all_covers(
+    some: Sample, degrees: Degrees, objectness: NDArray[np.float32] | None, config: Config, runner: Runner
+) -> tuple[Cover, ...]:
+    """6. The cover of each class in the sample, with rows and images of all."""
+
+    def cover() -> tuple[Cover, ...]:
+        found = find_covers(
+            some.windows,
+            some.features,
+            some.tags,
+            degrees,
+            config.cover,
+            objectness=None if objectness is None else some.taken(objectness),
+            workers=runner.workers,
+            progress=runner.progress,
+        )
+        return tuple(some.found(each) for each in found)
+
+    return runner.result("cover", cover)
 
 
 def learn_by_two_streams(known: Known, config: Config, runner: Runner) -> Learned:

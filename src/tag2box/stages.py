@@ -242,8 +242,10 @@ def stage_keys(
     stage("features", config.features.dtype, "projection", *(["context"] if maps.context else []))
     stage("objectness", [maps.components, maps.ring, config.cover.unknown], "maps", "windows", "tags")
     stage("competition", maps.ring, "objectness")
-    stage("degrees", [config.cover.k, config.cover.unknown, config.cover.dimensions], "features", "tags")
-    stage("cover", config.cover, "degrees", "objectness")
+    cover = config.cover
+    sampled = [cover.most_images] if len(images) > cover.most_images else []
+    stage("degrees", [cover.k, cover.unknown, cover.dimensions, *sampled], "features", "tags")
+    stage("cover", cover, "degrees", "objectness")
     stage("initial", config.initial, "cover")
     vote = config.detect.vote_iou
     stage("refine", [config.refine, vote], "initial", "objectness")

@@ -44,7 +44,7 @@ def run(
 
     Example: tag2box run photos --tags tags.csv --out runs/photos
     """
-    from tag2box.data.look import estimate
+    from tag2box.costs import estimate
     from tag2box.data.reading import read_images
     from tag2box.pipeline import Config
     from tag2box.run_folder import fit_run, learnable, with_precision
@@ -57,10 +57,8 @@ def run(
     folder = out or _default_out(data)
     with shown() as progress, using(cluster, folder):
         images, seen = first_look(images, on_error, workers, progress, as_json)
-        cost = estimate(
-            len(images), settings.windows.max_windows, settings.features.dimensions or 1280, workers
-        )
         images, left_out = learnable(images, settings)
+        cost = estimate(len(images), len(images.classes), settings, workers)
         if left_out and not as_json:
             typer.echo(f"Left out, as no image has it: {', '.join(left_out)}")
         settings, precision = with_precision(settings, folder)
@@ -69,7 +67,7 @@ def run(
             typer.echo(f"Precision of the network: {precision}")
         stages = fit_run(images, settings, folder, workers=workers, progress=progress)
     kept = {"images": len(images), "classes": list(images.classes), "left_out": list(left_out)}
-    how = {"precision": precision, "look": seen.to_dict(), "stages": stages}
+    how = {"precision": precision, "expected": cost.to_dict(), "look": seen.to_dict(), "stages": stages}
     say(as_json, {"run": str(folder), **kept, **how}, _text(folder, stages))
 
 

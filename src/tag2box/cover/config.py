@@ -23,6 +23,9 @@ class CoverConfig:
         How the first windows are found: by the paper's cover, or by negative mining (Siva et al. 2012).
     dimensions : int, default=128
         The number of leading dimensions of the features by which neighbors are found.
+    most_images : int, default=5100
+        The number of images that are looked at. Of more, a sample is drawn, with as many positive images of
+        each class; within it the result is exact.
     k : float, default=0.5
         The number of nearest images to use, as a share of the positive ones.
     t : int, default=1
@@ -52,6 +55,8 @@ class CoverConfig:
     initializer: str = "cover"
     # Of the features' dimensions the first so many are compared: more did not help, and cost time.
     dimensions: int = 128
+    # Images that are looked at: of more a sample. VOC 2007's 5011 are still taken as a whole.
+    most_images: int = 5100
     # Nearest images looked at, as a share of the positive ones: the release's half.
     k: float = 0.5
     # Boxes that count in an image, what they count for, and how much of all must be covered.
@@ -76,6 +81,7 @@ class CoverConfig:
         check_choice("unknown", self.unknown, UNKNOWN)
         check_share(k=self.k, alpha=self.alpha, seeds=self.seeds)
         check_at_least(1, t=self.t, dimensions=self.dimensions)
+        check_at_least(2, most_images=self.most_images)
 
     @property
     def snaps_by(self) -> str:

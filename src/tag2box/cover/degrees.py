@@ -109,14 +109,20 @@ def _queries(features: Features, tags: NDArray[np.int8], config: CoverConfig) ->
     return features.rows_of((known_tags(tags, config.unknown) == 1).any(axis=1))
 
 
-def compared(features: Features, config: CoverConfig) -> NDArray[np.floating]:
-    """What neighbors are found by: the first dimensions of X, every row as long as it was. In memory."""
+def compared(
+    features: Features, config: CoverConfig, rows: NDArray[np.int64] | None = None
+) -> NDArray[np.floating]:
+    """What neighbors are found by: the first dimensions of X, every row as long as it was. In memory.
+
+    rows: some of X, by default all.
+    """
     X, d = features.X, config.dimensions
     if d >= X.shape[1]:
-        return X
-    out = np.empty((len(X), d), X.dtype)
-    for a in range(0, len(X), BLOCK):
-        block = X[a : a + BLOCK].astype(np.float32)
+        return X if rows is None else X[rows]
+    out = np.empty((len(X) if rows is None else len(rows), d), X.dtype)
+    for a in range(0, len(out), BLOCK):
+        some = slice(a, a + BLOCK)
+        block = X[some if rows is None else rows[some]].astype(np.float32)
         short = np.linalg.norm(block[:, :d], axis=1, keepdims=True)
         out[a : a + BLOCK] = block[:, :d] * (
             np.linalg.norm(block, axis=1, keepdims=True) / np.where(short > 0, short, 1)

@@ -1,4 +1,4 @@
-"""The first look: what the images and tags are, what is odd about them, and what the work will cost.
+"""The first look: what the images and tags are, and what is odd about them.
 
 first = look(images, workers=2)
 print(first)                                 # the table shown before work starts
@@ -14,10 +14,10 @@ from tag2box.data.decoding import read_small
 from tag2box.data.formats.files import first_few, same_content
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
-from tag2box.runtime.executor import map_ordered, n_workers
+from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = ["ClassLook", "Estimate", "Look", "Unreadable", "estimate", "look", "usable"]
+__all__ = ["ClassLook", "Look", "Unreadable", "look", "usable"]
 
 # A class with fewer positive images than this is hardly learned: the cover needs repetition.
 FEW = 5
@@ -27,10 +27,6 @@ HUGE = 30_000_000
 SHOWN = 30
 # A JPEG is decoded at an eighth of its size for this, and a damaged one still fails.
 CHECK_SIDE = 32
-
-# Of one worker, measured in a run of two on two cores, 500 x 375 photos: selective search, then 300 windows.
-WINDOWS_SECONDS = 0.13
-FEATURES_SECONDS = 0.5 / 300
 
 
 class ClassLook(NamedTuple):
@@ -48,17 +44,6 @@ class Unreadable(NamedTuple):
     id: str
     path: Path
     reason: str
-
-
-class Estimate(NamedTuple):
-    """What windows and features take: seconds of work and bytes on disk."""
-
-    seconds: float
-    disk: int
-
-    def __str__(self) -> str:
-        time = f"{self.seconds:.0f} s" if self.seconds < 90 else f"{self.seconds / 60:.0f} min"
-        return f"about {time} for windows and features, {self.disk / 1e6:.0f} MB on disk"
 
 
 @dataclass(frozen=True)
@@ -185,16 +170,3 @@ def usable(images: ImageSet, look: Look, on_error: str = "skip") -> ImageSet:
     if len(bad) == len(images):
         raise InputError(f"none of the {len(images)} images can be used ({first_few(lines)})")
     return images.take([name not in bad for name in images.ids])
-
-
-def estimate(
-    n_images: int, windows_per_image: int = 300, dimensions: int = 128, workers: int | None = 1
-) -> Estimate:
-    """Time and disk for windows and features, from what was measured on 500 x 375 photos: a rough guide.
-
-    Two workers on two cores are taken to halve the time. On disk a window is 4 float32 and its features
-    float16.
-    """
-    each = WINDOWS_SECONDS + FEATURES_SECONDS * windows_per_image
-    windows = n_images * windows_per_image
-    return Estimate(n_images * each / n_workers(workers), windows * (16 + 2 * dimensions))

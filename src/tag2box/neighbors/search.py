@@ -146,12 +146,18 @@ def group_neighbors(
         count, share = np.asarray(queries).size, n_workers(workers)
         rounds = -(-count // (share * block_size(offsets)))
         block = max(-(-count // max(share * rounds, 1)), 1)
-    blocks = neighbor_blocks(X, offsets, queries, k, block=block, workers=workers, progress=progress)
-    none = np.empty((0, max(k, 0)), np.int32)
-    parts = [Neighbors(none, none, none.astype(np.float32), np.empty(0, np.int64), np.empty(0, np.int32))]
-    parts += blocks
-    names = ("image", "window", "distance", "queries", "own")
-    return Neighbors(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    bounds, rows = _checked(X, offsets, queries, k)
+    shape = len(rows), k
+    image, window, distance = (
+        np.empty(shape, np.int32),
+        np.empty(shape, np.int32),
+        np.empty(shape, np.float32),
+    )
+    done = 0
+    for part in neighbor_blocks(X, offsets, rows, k, block=block, workers=workers, progress=progress):
+        here = slice(done, done := done + len(part.image))
+        image[here], window[here], distance[here] = part.image, part.window, part.distance
+    return Neighbors(image, window, distance, rows, _own(bounds, rows))
 
 
 def neighbor_blocks(
@@ -174,7 +180,7 @@ def neighbor_blocks(
     block = block_size(offsets) if block is None else block
     if block < 1:
         raise InputError(f"block must be at least 1, but it is {block}")
-    own = (np.searchsorted(bounds, rows, side="right") - 1).astype(np.int32)
+    own = _own(bounds, rows)
     search = _Search(Indexed(as_rows(X), bounds, build_index(X, bounds)), k)
     blocks = [slice(i, i + block) for b, i in enumerate(range(0, len(rows), block)) if b not in skip]
     progress("neighbors", 0, len(blocks))
@@ -189,6 +195,11 @@ def neighbor_blocks(
         while waiting:
             yield waiting.popleft().result()
             progress("neighbors", done := done + 1, len(blocks))
+
+
+def _own(bounds: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The image of each row."""
+    return (np.searchsorted(bounds, rows, side="right") - 1).astype(np.int32)
 
 
 def block_size(offsets: ArrayLike) -> int:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tag2box.cover.config import known_tags
 from tag2box.cover.degrees import compared
 from tag2box.cover.greedy import Cover
+from tag2box.cover.sample import Sample, draw_sample
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.scores import CorLoc, corloc, evaluate
 from tag2box.images import ImageSet
@@ -146,18 +147,40 @@ def heat_maps_of(run: RunFolder, windows: Windows) -> Callable[[int, int], Heat]
     if scores_by_maps(run.config):
         maps, objects = run.result("maps"), run.result("objectness").maps
         return lambda c, i: Heat(objects(maps[i])[c], *windows.sizes[i].tolist())
-    above = run.result("degrees").above
-    return lambda c, i: votes(windows[i], above[windows.rows_of(i), c].astype(np.float64))
+    some, above = _sample(run), run.result("degrees").above
+
+    def heat(c: int, i: int) -> Heat:
+        """Without votes in an image that was not looked at."""
+        at = i if some.images is None else int(np.searchsorted(some.images, i))
+        seen = some.images is None or (at < len(some.images) and some.images[at] == i)
+        degree = above[some.windows.rows_of(at), c] if seen else np.zeros(len(windows[i]))
+        return votes(windows[i], degree.astype(np.float64))
+
+    return heat
+
+
+def _sample(run: RunFolder) -> Sample:
+    """The images that neighbors and cover looked at."""
+    tags = known_tags(run.images.tags, run.config.cover.unknown)
+    return draw_sample(run.result("windows"), run.result("features"), tags, run.config.cover)
 
 
 def _neighbors(run: RunFolder, covers: tuple[Cover, ...]) -> Neighbors:
     """The table of the windows that the report shows, and of no others: it is not kept by the run."""
-    features = run.result("features")
+    some = _sample(run)
     rows = Thumbnails.for_classes(len(covers)).rows
     shown = np.unique(np.concatenate([np.empty(0, np.int64), *(cover.selected[:rows] for cover in covers)]))
-    n_images = int(np.count_nonzero(features.counts))
-    X = compared(features, run.config.cover)
-    return group_neighbors(X, features.offsets, shown, n_images, workers=1)
+    queries = shown if some.rows is None else np.searchsorted(some.rows, shown)
+    n_images = int(np.count_nonzero(some.features.counts))
+    X = compared(some.features, run.config.cover)
+    table = group_neighbors(X, some.features.offsets, queries, n_images, workers=1)
+    if some.rows is None or some.images is None:
+        return table
+    own = some.images[some.features.image_of(queries)]
+    image, window = some.images[table.image], some.rows[table.window]
+    return Neighbors(
+        image.astype(np.int32), window.astype(np.int32), table.distance, shown, own.astype(np.int32)
+    )
 
 
 def _corlocs(images: ImageSet, first: Detections, mined: Detections) -> dict[str, CorLoc]:

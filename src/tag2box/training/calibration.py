@@ -9,6 +9,8 @@ often the box is right then, and `Detector.confidence` is their product.
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.runtime.blas import one_thread
+
 __all__ = ["calibrate", "confidence"]
 
 Floats = NDArray[np.float64]
@@ -28,7 +30,8 @@ def calibrate(best: NDArray[np.floating], tags: NDArray[np.int8]) -> Floats:
     for c in range(tags.shape[1]):
         known = (tags[:, c] != 0) & np.isfinite(best[:, c])
         if len(np.unique(tags[known, c])) == 2:
-            curve = LogisticRegression().fit(best[known, c, None], tags[known, c])
+            with one_thread():  # two numbers are learned: threads would only wait for each other
+                curve = LogisticRegression().fit(best[known, c, None], tags[known, c])
             out[c] = max(curve.coef_[0, 0], LEAST_SLOPE), curve.intercept_[0]
     return out
 

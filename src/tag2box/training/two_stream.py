@@ -13,7 +13,7 @@ compete for a window, and windows for a class.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,8 @@ Floats = NDArray[np.float32]
 # Photos in a block: the unit of work of a thread, and of memory. Sums over blocks are added in their order:
 # no bit depends on the number of threads.
 BLOCK = 32
+# Blocks whose gradients may wait to be added.
+WAITING = 64
 SMALLEST = 1e-7
 
 
@@ -130,9 +132,10 @@ def train_two_stream(
 
         def objective(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
             T = theta.reshape(2 * n_classes, d + 1)
-            parts = threads.map(lambda block: block(T.astype(np.float32)), blocks)
             value, gradient = 0.0, np.zeros_like(T)
-            for loss, slope in parts:
+            some = (blocks[i : i + WAITING] for i in range(0, len(blocks), WAITING))
+            parts = (threads.map(lambda block: block(T.astype(np.float32)), each) for each in some)
+            for loss, slope in chain.from_iterable(parts):
                 value += loss / len(photos)
                 gradient += slope / len(photos)
             weights = T[:, :d]
