@@ -93,9 +93,8 @@ def test_bad_settings_are_refused(wrong):
 
 
 def test_agreement_counts_the_boxes_that_two_ways_have_in_common():
-    xyxy = np.array([[0, 0, 10, 10], [0, 0, 10, 6], [0, 0, 10, 4], [20, 20, 30, 30]], np.float32)
-    windows = Windows(xyxy, np.array([0, 4]), np.array([[40, 40]]))
-    found, others = [np.array([0, 0, 0, 3])], [np.array([0, 1, 2, 0])]  # overlaps of 1, 0.6, 0.4 and 0
-    assert agreement(windows, found, others) == pytest.approx([3 / 6])
-    none = np.empty(0, np.int64)
-    assert agreement(windows, [none], [none]) == pytest.approx([0.5])
+    xyxy = np.array([[0, 0, 10, 10], [0, 0, 10, 8], [0, 0, 10, 6], [20, 20, 30, 30]], np.float32)
+    found, others = [xyxy[[0, 0, 0, 3]]], [xyxy[[0, 1, 2, 0]]]  # overlaps of 1, 0.8, 0.6 and 0
+    assert agreement(found, others) == pytest.approx([3 / 6])
+    none = np.empty((0, 4), np.float32)
+    assert agreement([none], [none]) == pytest.approx([0.5])

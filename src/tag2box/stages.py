@@ -64,7 +64,7 @@ VERSIONS = {
     "refine": 4,
     "two_stream": 1,
     "retrain": 1,
-    "findings": 3,
+    "findings": 4,
     "judged": 1,
     "corrected": 2,
     "detector": 2,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["gain_chart", "recall_chart"]
+__all__ = ["gain_chart", "recall_chart", "reliability_chart"]
 
 WIDTH, HEIGHT = 360, 240
 LEFT, RIGHT, TOP, BOTTOM = 44, 12, 12, 40  # room for the numbers and names of the axes
@@ -43,6 +43,13 @@ def recall_chart(recall: ArrayLike, precision: ArrayLike, title: str) -> str:
     ends = rises | np.append(rises[1:], True)[: len(r)]
     r, p, envelope = r[ends], p[ends], envelope[ends]
     return _chart(title, _Axis("recall", 1, QUARTERS), _Axis("precision", 1, QUARTERS), r, p, envelope)
+
+
+def reliability_chart(confidence: ArrayLike, right: ArrayLike, title: str) -> str:
+    """The share of right boxes against their confidence; on the faint line both are equal."""
+    across, up = _Axis("confidence", 1, QUARTERS), _Axis("share of right boxes", 1, QUARTERS)
+    x = np.asarray(confidence, dtype=np.float64)
+    return _chart(title, across, up, x, right, faint=x, dots=True)
 
 
 def _chart(

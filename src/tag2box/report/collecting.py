@@ -15,6 +15,7 @@ from tag2box.cover.degrees import compared
 from tag2box.cover.greedy import Cover
 from tag2box.cover.sample import Sample, draw_sample
 from tag2box.detection.detections import Detections
+from tag2box.evaluation.reliability import Reliability, reliability
 from tag2box.evaluation.scores import CorLoc, corloc, evaluate
 from tag2box.images import ImageSet
 from tag2box.neighbors.search import Neighbors, group_neighbors
@@ -71,6 +72,7 @@ def write_report(
         detections=found,
         test=test,
         scores=evaluate(found, test, metric) if test and test.truth else None,
+        sure=_sure(found, test),
         corlocs=_corlocs(images, first, mined) | dict(corlocs or {}),
         events=_events(run.folder / "events.jsonl"),
         config=dict(settings(run.config)),
@@ -187,6 +189,12 @@ def _corlocs(images: ImageSet, first: Detections, mined: Detections) -> dict[str
     if images.truth is None:
         return {}
     return {"first windows": corloc(first, images), "learned": corloc(mined, images)}
+
+
+def _sure(found: Detections, test: ImageSet | None) -> Reliability | None:
+    """How far confidences can be trusted, where there are any and the true boxes are known."""
+    confidences = found.score.min(initial=0) >= 0 and found.score.max(initial=0) <= 1
+    return reliability(found, test) if test and test.truth and confidences else None
 
 
 def _events(path: Path) -> list[dict[str, Any]]:

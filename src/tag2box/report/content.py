@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from tag2box.cover.greedy import Cover
 from tag2box.detection.detections import Detections
+from tag2box.evaluation.reliability import Reliability
 from tag2box.evaluation.scores import CorLoc, Scores
 from tag2box.images import ImageSet
 from tag2box.neighbors.search import Neighbors
-from tag2box.report.charts import gain_chart, recall_chart
+from tag2box.report.charts import gain_chart, recall_chart, reliability_chart
 from tag2box.report.sections import (
     Picture,
     before_and_after,
@@ -79,6 +80,7 @@ class ReportContent:
     summary: Table
     classes: tuple[ClassContent, ...]
     judged: bool
+    reliability: str = ""
     timing: Table | None = None
     config: Table | None = None
     version: str = ""
@@ -94,14 +96,16 @@ def build_content(
     detections: Detections | None = None,
     test: ImageSet | None = None,
     scores: Scores | None = None,
+    sure: Reliability | None = None,
     corlocs: Mapping[str, CorLoc] | None = None,
     events: Sequence[Mapping[str, Any]] = (),
     config: Mapping[str, Any] | None = None,
 ) -> ReportContent:
     """The content of a report from the records of a run; what is not given is left out.
 
-    detections: boxes in the images of `test` (of `images` where that is None). scores: their AP. corlocs:
-    the CorLoc of each stage or method, by the name it is shown under. events: those of `events.jsonl`.
+    detections: boxes in the images of `test` (of `images` where that is None). scores: their AP. sure: how
+    often they are right at each confidence. corlocs: the CorLoc of each stage or method, by the name it is
+    shown under. events: those of `events.jsonl`.
     Photos are read only where shown. Memory: one photo, and the pictures made: below 5 MB.
     """
     from tag2box import __version__
@@ -132,6 +136,7 @@ def build_content(
         summary=_summary(images, scores, corlocs),
         classes=tuple(parts),
         judged=scores is not None or bool(corlocs),
+        reliability=_reliability(sure),
         timing=_timing(events),
         config=_config(config),
         version=__version__,
@@ -171,6 +176,14 @@ def _curve(scores: Scores | None, name: str) -> str:
         return ""
     said = f"Precision against recall of {name}, AP {scores[name]:.2f}"
     return recall_chart(scores.curves[at].recall, scores.curves[at].precision, said)
+
+
+def _reliability(sure: Reliability | None) -> str:
+    if sure is None or not sure.boxes.any():
+        return ""
+    some = sure.boxes > 0
+    said = f"Share of right boxes against confidence, expected calibration error {sure.error:.2f}"
+    return reliability_chart(sure.confidence[some], sure.right[some], said)
 
 
 def _whole(

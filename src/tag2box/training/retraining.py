@@ -32,6 +32,8 @@ Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 HALF = np.float32(0.5)
+# The overlap from which two ways to find a box agree.
+AGREE = 0.7
 
 
 @dataclass(frozen=True)
@@ -173,22 +175,20 @@ def findings(
     """
     scores, unaided = (score_all(scorer, windows, features, maps, known) for known in (objectness, None))
     found = with_findings(scorer.weights, windows, tags, scores, unaided, vote_iou)
-    others = best_windows(windows, tags, windows.by_image(objectness)).rows
-    return replace(found, reliability=agreement(windows, found.mined, others))
+    others = best_windows(windows, tags, windows.by_image(objectness), vote_iou)
+    return replace(found, reliability=agreement(found.boxes, others.boxes))
 
 
-def agreement(windows: Windows, found: Sequence[Rows], others: Sequence[Rows]) -> NDArray[np.float64]:
-    """The share of each class's boxes that overlap, by a half or more, what another way found, (n_classes,).
+def agreement(found: Sequence[Floats], others: Sequence[Floats]) -> NDArray[np.float64]:
+    """The share of each class's boxes, (n, 4), that another way to find them puts nearly there, (n_classes,).
 
     Nobody says which boxes are right. But two ways that err differently agree where both are, mostly: so the
-    share estimates that, and is too high where they err alike. One agreement and one disagreement are added.
+    share estimates that. Boxes are right from an overlap of a half; as both ways err alike in part, only a
+    closer one (`AGREE`) counts here. One agreement and one disagreement are added.
     """
     out = []
     for mine, theirs in zip(found, others, strict=True):
-        same = [
-            iou_matrix(windows.xyxy[[a]], windows.xyxy[[b]])[0, 0] >= 0.5
-            for a, b in zip(mine, theirs, strict=True)
-        ]
+        same = [iou_matrix(a[None], b[None])[0, 0] >= AGREE for a, b in zip(mine, theirs, strict=True)]
         out.append((sum(same) + 1) / (len(same) + 2))
     return np.array(out)
 
