@@ -135,7 +135,7 @@ def test_training_code_never_names_the_truth():
 
 
 PACKAGES = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-learn", "yaml": "pyyaml"}
-ASKED_FOR = {"supervision"}  # by the error of the one function that wants it
+ASKED_FOR = {"fiftyone", "supervision"}  # by the error of the one function that wants it
 
 
 def test_every_package_that_is_imported_is_declared():

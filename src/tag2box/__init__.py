@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tag2box.cover.greedy import Cover, cover_graph, greedy_cover
     from tag2box.cover.mining import negative_mining
     from tag2box.cover.snapping import contrast
+    from tag2box.data.formats.fiftyone_samples import read_fiftyone
     from tag2box.data.reading import read_images
     from tag2box.detection.detections import Detections, detect_windows
     from tag2box.detection.detector import DetectConfig, Detector
@@ -85,6 +86,7 @@ __all__ = [
     "negative_mining",
     "nms",
     "read_detections",
+    "read_fiftyone",
     "read_images",
     "selective_search",
     "simplex_projection",
@@ -134,6 +136,7 @@ _HOME = {
     "negative_mining": "cover.mining",
     "nms": "boxes",
     "read_detections": "detection.reading",
+    "read_fiftyone": "data.formats.fiftyone_samples",
     "read_images": "data.reading",
     "selective_search": "windows.search",
     "simplex_projection": "mil.smoothing",

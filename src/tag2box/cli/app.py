@@ -16,7 +16,7 @@ from tag2box.cli.network import network
 from tag2box.cli.reproduce import reproduce
 from tag2box.cli.review import review
 from tag2box.cli.run import run
-from tag2box.cli.serve import serve
+from tag2box.cli.serve import serve, serve_labelstudio
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.processes import ends_on_sigterm
 
@@ -30,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for command in (demo, run, detect, evaluate, report, review, export, serve, clean, doctor):
+for command in (demo, run, detect, evaluate, report, review, export, serve, serve_labelstudio, clean, doctor):
     app.command()(command)
 app.add_typer(corrections, name="corrections")
 app.add_typer(network, name="network")

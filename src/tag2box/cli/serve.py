@@ -1,13 +1,15 @@
-"""`tag2box serve`: the detector of a run behind an address."""
+"""`tag2box serve` and `serve-labelstudio`: the detector of a run behind an address."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from tag2box.cli.options import shown
 from tag2box.errors import InputError
 
-__all__ = ["serve"]
+__all__ = ["serve", "serve_labelstudio"]
 
 Host = Annotated[str, typer.Option(help="Address to listen at; others reach it then.")]
 Token = Annotated[
@@ -55,3 +57,42 @@ def serve(
         n, 4 * n if waiting is None else waiting, seconds, int(megabytes * 1e6), int(megapixels * 1e6)
     )
     start(run, limits, host=host, port=port, token=token, names=tuple(allow_host or ()), say=typer.echo)
+
+
+def serve_labelstudio(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
+    images: Annotated[
+        Path | None, typer.Option(help="The data set, where its photos are elsewhere now.")
+    ] = None,
+    label_studio: Annotated[
+        str | None, typer.Option(help="Address of Label Studio, for photos that the run does not have.")
+    ] = None,
+    min_score: Annotated[float, typer.Option(help="The lowest score of a box in such photos.")] = 0.3,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 9090,
+    host: Host = "127.0.0.1",
+    token: Token = "",
+    allow_host: AllowHost = None,
+) -> None:
+    """Be a machine-learning backend of Label Studio: boxes for its tasks, and learning from its annotations.
+
+    Annotations become corrections in the run folder, as those of `tag2box review`; "Start training" learns
+    from them. The key to --label-studio is read from the environment: LABEL_STUDIO_API_KEY.
+
+    Example: tag2box serve-labelstudio runs/photos
+    """
+    try:
+        from tag2box.serving.fetching import Source
+        from tag2box.serving.serve import annotate
+    except ImportError as missing:
+        raise InputError(MISSING) from missing
+    from tag2box.data.reading import read_images
+    from tag2box.review.session import Session
+
+    source = Source(label_studio, os.environ.get("LABEL_STUDIO_API_KEY", "")) if label_studio else None
+    elsewhere = read_images(images) if images is not None else None
+    with shown() as progress:
+        session = Session(run, images=elsewhere, progress=progress)
+    names = tuple(allow_host or ())
+    annotate(
+        session, source, min_score=min_score, host=host, port=port, token=token, names=names, say=typer.echo
+    )

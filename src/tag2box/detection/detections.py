@@ -148,6 +148,24 @@ class Detections:
             xyxy=self.xyxy, confidence=self.score.astype(np.float32), class_id=self.label, data=data
         )
 
+    def to_fiftyone(self, dataset: Any, field: str = "tag2box") -> None:
+        """Add the boxes to the samples of a FiftyOne dataset or view.
+
+        Images and samples are matched by id if the images were read with `read_fiftyone`, or else by the end
+        of their paths; without ids, by position.
+
+        Parameters
+        ----------
+        dataset : fiftyone.core.collections.SampleCollection
+            A dataset or view that holds the images.
+        field : str, default="tag2box"
+            The field of the samples that gets the boxes, each with its label and confidence. Images without
+            boxes get an empty list.
+        """
+        from tag2box.detection.fiftyone_labels import add_to_fiftyone
+
+        add_to_fiftyone(self, dataset, field)
+
     def save(self, path: str | Path) -> None:
         """Write the detections to a file.
 

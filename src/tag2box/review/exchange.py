@@ -20,7 +20,7 @@ from tag2box.run_corrections import box_id, corrected_boxes
 from tag2box.run_folder import RunFolder
 from tag2box.runtime.files import write_whole
 
-__all__ = ["Imported", "export_corrections", "import_corrections"]
+__all__ = ["Imported", "PhotoNames", "export_corrections", "import_corrections"]
 
 FORMATS = {"coco": "coco-instances", "labelstudio": "labelstudio"}
 
@@ -40,7 +40,7 @@ def import_corrections(run: RunFolder, file: Path, *, reviewed: bool = True) -> 
 
     What the run's own log says of other boxes stays. The same file twice changes nothing.
     """
-    known = _Names(run.images)
+    known = PhotoNames(run.images)
     events: list[dict[str, Any]] = []
     photos: set[str] = set()
     unknown: Counter[str] = Counter()
@@ -86,7 +86,7 @@ def _read(run: RunFolder, file: Path) -> list[cvat.Labelled]:
     return out
 
 
-class _Names:
+class PhotoNames:
     """Photos of the run by id, with or without the suffix of their file, or by a file name of their own."""
 
     def __init__(self, images: ImageSet) -> None:
@@ -97,6 +97,7 @@ class _Names:
         self._stems = {path.stem: name for name, path in pairs if count[path.stem] == 1}
 
     def find(self, name: str) -> str | None:
+        """The id of that photo; None where the run has none, or several."""
         return self._ids.get(name) or self._stems.get(Path(name).stem)
 
 

@@ -164,12 +164,12 @@ class Session:
                 out.append({**box, "confidence": sure[key]})
         return out
 
-    def save(self, given: Any) -> dict[str, Any]:
-        """Take in events of the page; when this returns they are on the disk."""
+    def save(self, given: Any, by: str | None = None) -> dict[str, Any]:
+        """Take in events of the page, or of whom `by` names; when this returns they are on the disk."""
         if not isinstance(given, list) or not 0 < len(given) <= MOST_EVENTS:
             raise InputError(f"expected a list of 1 to {MOST_EVENTS} events")
         with self._lock:
-            events = [self._event(event) for event in given]
+            events = [self._event(event) | ({"by": by} if by else {}) for event in given]
             self.log.append(events)
             self._sync()
             numbers = dict.fromkeys(self.number[event["photo"]] for event in events)

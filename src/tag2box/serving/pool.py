@@ -87,6 +87,11 @@ class Pool:
             worker.stop()
         self._threads.shutdown(cancel_futures=True)
 
+    def renew(self) -> None:
+        """The detector is another now: every worker reads it before its next photo."""
+        for worker in self._workers:
+            worker.stale = True
+
     @contextmanager
     def place(self) -> Iterator[None]:
         """A place for one photo, from before its upload to the answer; `FullError` where there is none."""
@@ -118,9 +123,11 @@ class _Worker:
     def __init__(self, detector: Path) -> None:
         self._command = [sys.executable, "-P", "-m", "tag2box.serving.worker", str(detector)]
         self._process: subprocess.Popen[str] | None = None
+        self.stale = False
 
     def start(self) -> tuple[str, ...]:
         """Start it and wait until it is ready; the classes that it knows."""
+        self.stale = False
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -136,7 +143,8 @@ class _Worker:
 
     def ask(self, photo: Path, seconds: float) -> dict[str, Any]:
         """What it says of the photo. After `seconds` it is ended: nothing else stops a decoder."""
-        if self._process is None or self._process.poll() is not None:
+        if self.stale or self._process is None or self._process.poll() is not None:
+            self.stop()
             self.start()
         assert self._process is not None
         process, late = self._process, threading.Event()

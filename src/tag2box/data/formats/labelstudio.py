@@ -1,5 +1,6 @@
 """Label Studio's JSON: exported choices (and rectangles) in, predictions out."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -12,10 +13,12 @@ from tag2box.data.formats.parsing import expecting
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
-__all__ = ["is_export", "prediction", "read"]
+__all__ = ["address_of", "guesses", "is_export", "prediction", "read", "rectangles", "result"]
 
 # Where Label Studio serves files of its own machine from, below LOCAL_FILES_DOCUMENT_ROOT.
 LOCAL_FILES = "/data/local-files/?d="
+
+Box = tuple[float, float, float, float]
 
 
 def is_export(content: Any) -> bool:
@@ -64,30 +67,38 @@ def _find_images(root: Path, path: Path, tasks: Any) -> tuple[dict[str, list[Any
     found: dict[str, list[Any]] = {}
     missing = []
     for number, task in enumerate(tasks, start=1):
-        file = _file(task)
-        if file is None:
+        address = address_of(task)
+        if address is None:
             raise InputError(f"{path}, task {number}: no image in its data")
-        # Uploaded files get eight hex digits and a dash before their name.
-        bare = PurePosixPath(file).name
-        guesses = (file, bare, bare[9:] if bare[8:9] == "-" else bare)
-        name = next((name for guess in guesses if (name := listing.find(guess))), None)
+        files = guesses(address)
+        name = next((name for guess in files if (name := listing.find(guess))), None)
         if name is None:
-            missing.append(file)
+            missing.append(files[0])
         else:
             found.setdefault(name, []).append(task)
     return found, missing
 
 
-def _file(task: Any) -> str | None:
+def address_of(task: Any) -> str | None:
     """The image of a task: a path below the server, below its local files, or a URL."""
-    data = task.get("data", {}) if isinstance(task, dict) else {}
-    for value in data.values():
-        if isinstance(value, str):
-            parts = urlsplit(value)
-            file = parse_qs(parts.query).get("d", [unquote(parts.path)])[0]
-            if PurePosixPath(file).suffix.lower() in SUFFIXES:
-                return file.lstrip("/")
+    data = task.get("data") if isinstance(task, dict) else None
+    for value in data.values() if isinstance(data, dict) else ():
+        if isinstance(value, str) and PurePosixPath(_file(value)).suffix.lower() in SUFFIXES:
+            return value
     return None
+
+
+def guesses(address: str) -> tuple[str, ...]:
+    """What the file of an image may be called, the likeliest first."""
+    file = _file(address)
+    bare = PurePosixPath(file).name
+    # Uploaded files get eight hex digits and a dash before their name.
+    return file, bare, bare[9:] if bare[8:9] == "-" else bare
+
+
+def _file(address: str) -> str:
+    parts = urlsplit(address)
+    return parse_qs(parts.query).get("d", [unquote(parts.path)])[0].lstrip("/")
 
 
 def _annotations(tasks: list[Any]) -> list[Any]:
@@ -105,26 +116,54 @@ def _kinds(result: dict[str, Any]) -> list[str]:
 
 
 def _objects(i: int, image: Path, task: list[dict[str, Any]], classes: list[str]) -> Iterator[Object]:
-    for result in task:
-        value = result["value"]
+    for _, kind, box in rectangles(task, image):
+        yield Object(i, box, classes.index(kind))
+
+
+def rectangles(results: Iterable[dict[str, Any]], image: Path) -> Iterator[tuple[str, str, Box]]:
+    """(id, label, xyxy) of the rectangles among the results; the size of `image` where they do not say it."""
+    for item in results:
+        value = item["value"]
         for kind in value.get("rectanglelabels") or []:
-            sides: Sequence[Any] = result.get("original_width"), result.get("original_height")
-            w, h = (float(side) / 100 for side in (sides if all(sides) else image_size(image)))
-            x, y = float(value["x"]) * w, float(value["y"]) * h
-            box = (x, y, x + float(value["width"]) * w, y + float(value["height"]) * h)
-            yield Object(i, box, classes.index(str(kind)))
+            sides: Sequence[Any] = item.get("original_width"), item.get("original_height")
+            width, height = (float(side) for side in (sides if all(sides) else image_size(image)))
+            yield str(item.get("id", "")), str(kind), _upright(value, width / 100, height / 100)
+
+
+def _upright(value: dict[str, Any], w: float, h: float) -> Box:
+    """The upright box around a rectangle, which may be turned about its upper left corner."""
+    x, y, width, height = float(value["x"]) * w, float(value["y"]) * h, *_sides(value, w, h)
+    turn = math.radians(float(value.get("rotation") or 0))
+    if not turn:
+        return x, y, x + width, y + height
+    cos, sin = math.cos(turn), math.sin(turn)
+    xs = (0.0, width * cos, -height * sin, width * cos - height * sin)
+    ys = (0.0, width * sin, height * cos, width * sin + height * cos)
+    return x + min(xs), y + min(ys), x + max(xs), y + max(ys)
+
+
+def _sides(value: dict[str, Any], w: float, h: float) -> tuple[float, float]:
+    return float(value["width"]) * w, float(value["height"]) * h
 
 
 def prediction(file: str, size: tuple[int, int], objects: Iterable[tuple[str, float, Any]]) -> dict[str, Any]:
     """A task with predictions; `objects` are (class, score, xyxy), with places in per cent of the image."""
-    results = [_result(number, size, *item) for number, item in enumerate(objects)]
+    results = [result(f"box{number}", size, *item) for number, item in enumerate(objects)]
     one = {"model_version": "tag2box", "result": results}
     if results:
         one["score"] = max(result["score"] for result in results)
     return {"data": {"image": LOCAL_FILES + quote(file)}, "predictions": [one]}
 
 
-def _result(number: int, size: tuple[int, int], name: str, score: float, box: Any) -> dict[str, Any]:
+def result(
+    key: str,
+    size: tuple[int, int],
+    name: str,
+    score: float,
+    box: Any,
+    controls: tuple[str, str] = ("label", "image"),
+) -> dict[str, Any]:
+    """A rectangle of a prediction. controls: what the labels and the image are called in the project."""
     w, h = size
     x1, y1, x2, y2 = (float(side) for side in box)
     place = {
@@ -134,10 +173,10 @@ def _result(number: int, size: tuple[int, int], name: str, score: float, box: An
         "height": 100 * (y2 - y1) / h,
     }
     return {
-        "id": f"box{number}",
+        "id": key,
         "type": "rectanglelabels",
-        "from_name": "label",
-        "to_name": "image",
+        "from_name": controls[0],
+        "to_name": controls[1],
         "original_width": w,
         "original_height": h,
         "image_rotation": 0,

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from tag2box.data.formats.files import refuse_special
 from tag2box.errors import InputError
 
-__all__ = ["expecting", "parse_json", "parse_yaml", "read_json", "read_text", "read_xml"]
+__all__ = ["expecting", "parse_json", "parse_xml", "parse_yaml", "read_json", "read_text", "read_xml"]
 
 # The names of 20,000 classes fit.
 MAX_YAML = 1_000_000
@@ -80,6 +80,14 @@ def read_xml(path: Path) -> ElementTree.Element:
         raise InputError(f"{path} is not an annotation: {error}; repair the file or remove it") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def parse_xml(text: str, otherwise: str) -> ElementTree.Element:
+    """The root of `text`; an error that begins with `otherwise` where it is not XML."""
+    try:
+        return ElementTree.fromstring(text, ElementTree.XMLParser(target=_WithoutDoctype()))
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        raise InputError(f"{otherwise}: {error}") from None
 
 
 @contextmanager

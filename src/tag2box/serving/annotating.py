@@ -1,0 +1,159 @@
+"""The server of `tag2box serve-labelstudio`: what Label Studio asks of a machine-learning backend.
+
+GET /health      whether it is up             POST /setup     a project is connected: the version of the model
+POST /predict    tasks in, predictions out    POST /webhook   annotations come, go, or are to be learned from
+POST /train      the same, of older versions
+"""
+
+import secrets
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from tag2box.data.formats.labelstudio import address_of
+from tag2box.errors import InputError, Tag2BoxError
+from tag2box.review.learning import Learning
+from tag2box.serving.fetching import Source
+from tag2box.serving.label_config import Controls, read_config
+from tag2box.serving.label_studio import Annotators
+from tag2box.serving.pool import Pool
+from tag2box.serving.uploads import checked
+from tag2box.web.answers import ERRORS, as_json, body_as_json
+from tag2box.web.guard import Door, Guard
+
+__all__ = ["Backend", "make_app"]
+
+SAVED = frozenset({"ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED"})
+NOT_THEIRS = (KeyError, TypeError, AttributeError, ValueError, IndexError)
+
+
+def make_app(backend: "Backend", door: Door) -> Guard:
+    """The application, behind its guard."""
+    app = Starlette(
+        routes=[
+            Route("/", backend.health),
+            Route("/health", backend.health),
+            Route("/setup", backend.setup, methods=["POST"]),
+            Route("/predict", backend.predict, methods=["POST"]),
+            Route("/webhook", backend.webhook, methods=["POST"]),
+            Route("/train", backend.train, methods=["POST"]),
+        ],
+        exception_handlers=ERRORS,
+    )
+    return Guard(app, door)
+
+
+class Backend:
+    """The run and its annotators, the pool for other photos, and the process that learns.
+
+    source: where photos that the run does not have are fetched from; None for nowhere. folder: for these.
+    """
+
+    def __init__(self, annotators: Annotators, pool: Pool, folder: Path, source: Source | None) -> None:
+        self.annotators, self.pool, self.folder, self.source = annotators, pool, folder, source
+        self.learning = Learning(annotators.session.run.folder, self._learned)
+
+    def _learned(self) -> None:
+        self.annotators.session.learned_again()
+        self.pool.renew()
+
+    async def health(self, _request: Request) -> Response:
+        """Whether it is up, and whether it learns."""
+        return as_json({"status": "UP", "model_class": "tag2box", "learning": self.learning.status})
+
+    async def setup(self, request: Request) -> Response:
+        """Refuse a project without rectangles; the version of the model for others."""
+        self._controls((await _given(request)).get("schema"))
+        return as_json({"model_version": self.annotators.session.key})
+
+    async def predict(self, request: Request) -> Response:
+        """A prediction for each task; an empty one where its photo cannot be had."""
+        given = await _given(request)
+        controls, tasks = self._controls(given.get("label_config")), given.get("tasks")
+        if not isinstance(tasks, list):
+            raise InputError("expected tasks")
+        results = [await self._predict(task, controls) for task in tasks]
+        return as_json({"results": results, "model_version": self.annotators.session.key})
+
+    async def _predict(self, task: Any, controls: Controls) -> dict[str, Any]:
+        number = await run_in_threadpool(self.annotators.photo, task)
+        with suppress(Tag2BoxError, OSError):
+            if number is not None:
+                return await run_in_threadpool(self.annotators.known, number, controls)
+            if self.source is not None and (address := address_of(task)):
+                return self.annotators.found(await self._detect(self.source, address), controls)
+        return self.annotators.nothing()
+
+    async def _detect(self, source: Source, address: str) -> dict[str, Any]:
+        path, limits = self.folder / secrets.token_hex(16), self.pool.limits
+        try:
+            await run_in_threadpool(source.fetch, address, path, limits.most_bytes)
+            await checked(path, limits.most_pixels)
+            said = await self.pool.detect(path)
+        finally:
+            path.unlink(missing_ok=True)
+        if "error" in said:
+            raise InputError(said["error"])
+        return said
+
+    async def webhook(self, request: Request) -> Response:
+        """What happens in the project: annotations are saved at once, and learned from when that is asked."""
+        given = await _given(request)
+        try:
+            answer = await run_in_threadpool(self._event, given)
+        except NOT_THEIRS as wrong:
+            raise wrong if isinstance(wrong, InputError) else InputError(_strange(wrong)) from None
+        return as_json({"status": "ok", "result": answer}, 201)
+
+    def _event(self, given: dict[str, Any]) -> dict[str, Any]:
+        action = given.get("action")
+        if action in SAVED:
+            controls = self._controls(given["project"]["label_config"])
+            pairs = zip(_list(given["task"]), _list(given["annotation"]), strict=True)
+            return {"boxes": sum(self.annotators.save(task, each, controls) for task, each in pairs)}
+        if action == "ANNOTATIONS_DELETED":
+            for annotation in given["annotations"]:
+                self.annotators.forget(annotation)
+        if action == "START_TRAINING":
+            return dict(self.learning.start())
+        return {}
+
+    async def train(self, request: Request) -> Response:
+        """All annotations of a project at once, and learn from them."""
+        given = await _given(request)
+        try:
+            answer = await run_in_threadpool(self._train, given)
+        except NOT_THEIRS as wrong:
+            raise wrong if isinstance(wrong, InputError) else InputError(_strange(wrong)) from None
+        return as_json(answer, 201)
+
+    def _train(self, given: dict[str, Any]) -> dict[str, Any]:
+        controls = self._controls(given["label_config"])
+        for task in given["annotations"]:
+            for annotation in task["annotations"]:
+                self.annotators.save(task, annotation, controls)
+        return dict(self.learning.start())
+
+    def _controls(self, config: Any) -> Controls:
+        return read_config(config, self.annotators.session.images.classes)
+
+
+def _list(one_or_many: Any) -> list[Any]:
+    return one_or_many if isinstance(one_or_many, list) else [one_or_many]
+
+
+def _strange(wrong: Exception) -> str:
+    return f"not an event of Label Studio: {type(wrong).__name__} {wrong}"
+
+
+async def _given(request: Request) -> dict[str, Any]:
+    given = await body_as_json(request)
+    if not isinstance(given, dict):
+        raise InputError("expected a JSON object")
+    return given
