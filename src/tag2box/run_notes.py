@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 import tag2box
+from tag2box.data.remote import RemotePath
+from tag2box.data.remote import place as address
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 from tag2box.runtime.files import checked_json, content_hash, unchecked
@@ -98,11 +100,15 @@ def read_stored_images(stored: dict[str, Any], folder: Path) -> ImageSet:
 
 def write_path(path: Path, folder: Path) -> dict[str, str]:
     """Where a file is, and the way to it from the run folder: that one holds if both are moved together."""
+    if isinstance(path, RemotePath):
+        return {"path": str(path), "relative": ""}
     full = os.path.abspath(path)
     return {"path": full, "relative": os.path.relpath(full, folder.absolute())}
 
 
 def read_path(place: dict[str, str], folder: Path) -> Path:
     """Where that file is now."""
+    if not place["relative"]:
+        return address(place["path"])
     full = Path(place["path"])
     return full if full.exists() else Path(os.path.normpath(folder / place["relative"]))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from tag2box.data.formats.files import refuse_special
+from tag2box.data.remote import RemotePath
 from tag2box.errors import InputError
 
 __all__ = ["DECODERS", "MAX_MEMORY", "MAX_PIXELS", "Source", "image_size", "read_image", "read_small"]
@@ -67,7 +68,7 @@ def read_small(source: Source, side: int | None) -> tuple[RGB, tuple[int, int]]:
         source = _from_array(source)
     if isinstance(source, Image.Image):
         return _shrink(source, side, source.size)
-    with _opened(Path(source)) as picture:
+    with _opened(source if isinstance(source, RemotePath) else Path(source)) as picture:
         size = picture.size
         if side is not None:
             # JPEG can be decoded at half size and less; from twice the wanted size a good filter goes on.
@@ -87,10 +88,11 @@ def image_size(path: Path) -> tuple[int, int]:
 def _opened(path: Path) -> Iterator[Image.Image]:
     """The picture of a file. A damaged one may raise anything inside a decoder: it becomes one line."""
     try:
-        refuse_special(path)
+        file = path.fetched() if isinstance(path, RemotePath) else path
+        refuse_special(file)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of size and of odd metadata: what fails is told here
-            with Image.open(path, formats=DECODERS) as picture:
+            with Image.open(file, formats=DECODERS) as picture:
                 yield picture
     except UnidentifiedImageError:
         raise InputError(f"{path}: not an image that is read here: convert it to PNG or JPEG") from None

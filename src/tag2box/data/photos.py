@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from tag2box.data.formats.files import first_few, list_images, unique_ids
+from tag2box.data.remote import place
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
@@ -22,7 +23,7 @@ def find_photos(sources: Sequence[str | Path]) -> ImageSet:
     paths: list[Path] = []
     names: list[str] = []
     skipped: list[str] = []
-    for source in map(Path, sources):
+    for source in map(place, sources):
         if source.is_dir():
             listing = list_images(source)
             paths += [source / name for name in listing.names]

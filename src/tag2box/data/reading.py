@@ -7,6 +7,7 @@ from tag2box.data.formats import coco, cvat, folders, json_lines, labelstudio, t
 from tag2box.data.formats.building import choose_split
 from tag2box.data.formats.parsing import read_json
 from tag2box.data.formats.rows import join_rows
+from tag2box.data.remote import RemotePath, place
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
@@ -33,7 +34,8 @@ def read_images(
     path : str or Path
         A folder with one sub-folder per class; the PASCAL VOC devkit; a COCO, YOLO, CVAT or Hugging Face
         data set; a folder of images, together with `tags`; or an annotation file, with the images in its
-        folder.
+        folder. Folders per class, and images with `tags`, may also be in a zip or tar file, or behind an
+        address such as s3://bucket/photos (by fsspec).
     tags : str or Path, default=None
         A CSV, JSON Lines, COCO, CVAT or Label Studio file whose names are relative to `path`.
     split : str, default=None
@@ -71,7 +73,7 @@ def read_images(
     if on_error not in {"fail", "skip"}:
         raise InputError(f"on_error must be 'fail' or 'skip', but it is {on_error!r}")
     try:
-        images = _read(Path(path), None if tags is None else Path(tags), split, skip=on_error == "skip")
+        images = _read(place(path), None if tags is None else place(tags), split, skip=on_error == "skip")
     except OSError as error:  # a folder that may not be opened, a name that is too long
         raise InputError(f"{error.filename or path} cannot be read: {error.strerror}") from error
     return images if classes is None else images.only(classes)
@@ -85,6 +87,8 @@ def _read(path: Path, tags: Path | None, split: str | None, *, skip: bool) -> Im
         raise InputError(f"{path} is not a folder: give the one that holds the images")
     if tags is not None:
         return _read_tags(path, tags, split, skip=skip)
+    if isinstance(path, RemotePath):
+        return _read_elsewhere(path, split, skip=skip)
     if devkit := voc.find_devkit(path):
         return voc.read(devkit, split)
     if description := yolo.find_yaml(path):
@@ -100,6 +104,14 @@ def _read(path: Path, tags: Path | None, split: str | None, *, skip: bool) -> Im
         return _read_metadata(path, metadata, split, skip=skip)
     if (path / "images").is_dir() and (path / "labels").is_dir():
         raise InputError(f"{path} looks like YOLO, but has no data.yaml: add one with names: [cat, dog]")
+    return folders.read(path, split)
+
+
+def _read_elsewhere(path: RemotePath, split: str | None, *, skip: bool) -> ImageSet:
+    """A folder behind an address: tags in a file, or a folder per class."""
+    for name in TAG_FILES:
+        if (path / name).is_file():
+            return _read_tags(path, path / name, split, skip=skip)
     return folders.read(path, split)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+from tag2box.data.remote import RemotePath
 from tag2box.errors import InputError
 from tag2box.names import objection_to_name
 
@@ -63,6 +64,8 @@ class Listing:
 
 def list_images(root: Path) -> Listing:
     """All images below `root`, hidden files and folders left out. No symbolic link leads out of it."""
+    if isinstance(root, RemotePath):
+        return _list_elsewhere(root)
     names: list[str] = []
     skipped: dict[str, str] = {}
     real = os.path.realpath(root)
@@ -92,6 +95,20 @@ def list_images(root: Path) -> Listing:
     return Listing(root, tuple(sorted(names)), skipped)
 
 
+def _list_elsewhere(root: RemotePath) -> Listing:
+    names: list[str] = []
+    skipped: dict[str, str] = {}
+    for name in root.below():
+        hidden = any(part.startswith(".") for part in name.split("/"))
+        if hidden or os.path.splitext(name)[1].lower() not in SUFFIXES:
+            continue
+        if why := objection_to_name(name):
+            skipped[_shown(name)] = f"its name {why}: rename it"
+        else:
+            names.append(name)
+    return Listing(root, tuple(sorted(names)), skipped)
+
+
 def _is_folder(entry: os.DirEntry[str]) -> bool:
     try:
         return entry.is_dir()
@@ -117,6 +134,8 @@ def _shown(name: str) -> str:
 
 def refuse_special(path: Path) -> None:
     """Raise `InputError` where `path` is no regular file: to open a pipe or a device may never end."""
+    if isinstance(path, RemotePath):
+        return
     try:
         mode = os.stat(path).st_mode
     except FileNotFoundError:
