@@ -4,16 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests._toys import FAST, contents, make_toys
+from tests._toys import FAST, contents, events, make_toys
 
 from tag2box.data.reading import read_images
-from tag2box.errors import InputError
+from tag2box.errors import InputError, Tag2BoxError
 from tag2box.pipeline import Config
 from tag2box.run_folder import fit_run
 from tag2box.runtime import runner as runner_module
@@ -22,26 +21,10 @@ from tag2box.runtime.config import read_settings
 from tag2box.runtime.executor import map_ordered, on_cluster
 from tag2box.runtime.references import from_bytes, to_bytes
 
-distributed = pytest.importorskip("distributed")
+distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
 
 # Dask's own threads and sockets close when they like.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning")
-
-
-@contextmanager
-def started(*command):
-    """A process of Dask's, and the last line in which it says where it is."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "distributed.cli." + command[0], *command[1:]],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.fixture(scope="module")
@@ -165,3 +148,46 @@ def test_workers_killed_at_any_moment_change_nothing(client, toys, alone, tmp_pa
     assert len(killed) == 2
     found = contents(tmp_path)
     assert {**found, "run.json": b""} == {**alone, "run.json": b""}
+
+
+SCHEDULER = """
+import sys
+from distributed import LocalCluster
+
+if __name__ == "__main__":
+    with LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        sys.stdin.read()
+"""
+
+
+def test_a_lost_scheduler_is_one_line_and_the_run_goes_on_without(toys, alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(runner_module, "SHARD", 3)
+    script = tmp_path / "scheduler.py"
+    script.write_text(SCHEDULER)
+    process = subprocess.Popen(
+        [sys.executable, str(script)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    address, folder, done = process.stdout.readline().strip(), tmp_path / "run", []
+
+    def kill(label, n, total):
+        if label == "windows" and n >= 3 and process.poll() is None:
+            process.kill()
+            process.wait()
+        done.append(label)
+
+    settings = read_settings(Config(), None, FAST)
+    monkeypatch.setitem(dask.config.config["distributed"]["comm"]["timeouts"], "connect", "2s")
+    with pytest.raises(Tag2BoxError, match="with a cluster or without"), using(address, folder):
+        fit_run(toys, settings, folder, workers=1, progress=kill)
+    assert "features" not in done
+    assert {**learned(toys, folder), "run.json": b""} == {**alone, "run.json": b""}
+    kept = [event for event in events(folder) if event.get("shards_reused") and event["stage"] == "windows"]
+    assert kept
+    process.stdin.close()
+    process.stdout.close()
