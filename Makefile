@@ -31,7 +31,7 @@ lint: .venv/dev  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: .venv/dev  ## rewrite the code in house style
+format: .venv/dev  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

@@ -6,7 +6,7 @@ RUN: the folder of a finished `tag2box run VOC2007 --split trainval`; its window
 neighbors are used. Images are dealt into three folds. For each, the tags of the fold are hidden, everything
 behind the neighbors is trained on the rest, and the fold is scored. AP07 is that of all folds together,
 CorLoc that of the best window of each positive image by the detector that has not seen it. Spread: over the
-seeds of the deal.
+seeds of the split.
 """
 
 import sys
@@ -57,7 +57,7 @@ TABLE = {
 
 
 class Trial:
-    """One deal of the images into folds."""
+    """One split of the images into folds."""
 
     def __init__(self, run, images, seed):
         self.images = images

@@ -1,4 +1,4 @@
-"""Multiple-instance learning in a minute: labels on bags, and the model says which instance did it.
+"""Multiple-instance learning in a minute: labels on bags, and the model says which instance is the reason.
 
 Each bag is a photo cut into tiles, each tile an instance. A bag is positive when a flower is somewhere in it.
 Nobody says where; `SmoothLatentSVC` finds out. The photos come with scikit-learn.

@@ -66,7 +66,7 @@ def test_types_are_kept():
         (lambda: Bags(X, [0.0, 8.0]), "whole numbers"),
         (lambda: Bags(X[0], [0, 3]), "must be a matrix"),
         (lambda: Bags(X.astype(str), OFFSETS), "numbers"),
-        (lambda: Bags.from_instances(X, [1, 2]), "one bag id per instance"),
+        (lambda: Bags.from_instances(X, [1, 2]), "one entry per instance"),
         (lambda: Bags.from_list([]), "no bags"),
         (lambda: Bags.from_list([X, np.zeros((0, 3))]), "bag 1 is empty"),
         (lambda: Bags.from_list([X, X[:, :2]]), "bag 1 has the shape"),

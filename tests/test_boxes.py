@@ -119,5 +119,5 @@ def test_bad_boxes_are_refused(boxes, says):
 def test_bad_threshold_and_scores_are_refused():
     with pytest.raises(InputError, match="between 0 and 1"):
         thin([[0, 0, 1, 1]], 1.5)
-    with pytest.raises(InputError, match="one score per box"):
+    with pytest.raises(InputError, match="one entry per box"):
         nms([[0, 0, 1, 1]], [1, 2])

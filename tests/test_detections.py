@@ -176,7 +176,7 @@ def test_detect_windows_hands_the_names_on_and_refuses_what_does_not_fit():
     assert Detections.concatenate([found, found], ids=["a", "b"]).ids == ("a", "b")
     with pytest.raises(InputError, match="one row per window"):
         detect_windows([1.0], [BOX])
-    with pytest.raises(InputError, match="one column of scores per class"):
+    with pytest.raises(InputError, match="one column per class"):
         detect_windows([[1.0]], [BOX], classes=["cat", "dog"])
     with pytest.raises(InputError, match="finite"):
         detect_windows([[np.nan]], [BOX])

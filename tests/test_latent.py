@@ -243,7 +243,7 @@ def bad(**parameters):
         (lambda bags, y: LatentSVC().fit(bags, y[:-1]), "one label per bag"),
         (lambda bags, y: LatentSVC().fit(bags, np.ones(len(y))), "only one class"),
         (lambda bags, y: LatentSVC().fit(bags, np.full(len(y), np.nan)), "NaN"),
-        (lambda bags, y: LatentSVC().fit(bags, y, sample_weight=[1.0]), "one weight per bag"),
+        (lambda bags, y: LatentSVC().fit(bags, y, sample_weight=[1.0]), "one entry per bag"),
         (lambda bags, y: LatentSVC().fit(bags, y, sample_weight=-np.ones(len(y))), "not negative"),
         (lambda bags, y: LatentSVC().fit(bags, y, sample_weight=(y > 0) * 1.0), "on one side"),
         (lambda bags, y: LatentSVC().fit(Bags(bags.X * np.nan, bags.offsets), y), "NaN or an infinity"),

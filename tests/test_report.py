@@ -183,8 +183,8 @@ def test_text_stands_out_from_its_ground_in_both_schemes(html):
 def test_a_class_shows_what_the_records_say(content):
     (part,) = content.classes
     assert len(part.picks[0]) == 1 + 3  # the pick and the three other positive images
-    assert [p.caption for p in part.mined] == ["IoU 0.00 → 1.00"] * 4
-    assert all(p.good for p in part.mined)
+    assert [p.caption for p in part.boxes] == ["IoU 0.00 → 1.00"] * 4
+    assert all(p.good for p in part.boxes)
     assert [p.caption for p in part.best] == ["2.00, right", "1.50, right"]
     assert [p.caption for p in part.worst] == ["1.00, background", "0.50, background"]
     facts = dict(part.facts)
@@ -212,7 +212,7 @@ def test_picks_and_their_neighbours_are_what_is_alike(content):
 
 
 def test_boxes_before_and_after_have_their_colours(content):
-    for picture in content.classes[0].mined:
+    for picture in content.classes[0].boxes:
         pixels = pixels_of(picture)
         for colour in (BEFORE, AFTER):
             lines = np.abs(pixels - ImageColor.getrgb(colour)).max(axis=2) < 60
@@ -232,7 +232,7 @@ def test_without_truth_nothing_is_called_right_or_wrong(records):
     content = build_content(blind, records.windows, records.of, detections=records.found)
     (part,) = content.classes
     assert not content.judged
-    assert {p.good for p in (*part.mined, *part.best, *part.worst)} == {None}
+    assert {p.good for p in (*part.boxes, *part.best, *part.worst)} == {None}
     assert [p.caption for p in part.best] == ["2.00", "1.50", "1.00", "0.50"]
     assert [p.caption for p in part.worst] == ["1.00", "1.50", "2.00"]  # of tagged images, least sure first
     assert Page(render_page(content)).open == []
@@ -305,7 +305,7 @@ def test_many_classes_stay_below_five_megabytes(tmp_path, n_classes):
     content = build_content(
         images, windows, dict.fromkeys(classes, record), neighbors=neighbors, detections=found
     )
-    assert all(c.picks and c.heat and c.mined and c.best and c.worst for c in content.classes)
+    assert all(c.picks and c.heat and c.boxes and c.best and c.worst for c in content.classes)
     assert len(render_page(content).encode()) < 5e6
 
 
@@ -349,7 +349,7 @@ def test_a_run_becomes_a_page_and_more_of_one_as_more_is_known(run):
     assert path == run.folder / "report.html"
     bare = path.read_text()
     assert Page(bare).open == []
-    for word in ("astronaut", "windows.max_windows", "features", "as refined"):
+    for word in ("astronaut", "windows.max_windows", "features", "the box after learning"):
         assert word in bare
     assert "CorLoc" not in bare
 

@@ -264,7 +264,7 @@ def test_compilation_is_announced_once_and_cached(tmp_path):
 
 @pytest.mark.data
 def test_objects_of_voc_are_found(voc_folder):
-    """The bars of recall, on a few photos: 0.95 with 2000 windows, 0.90 with 500 after thinning."""
+    """The least recall, on a few photos: 0.95 with 2000 windows, 0.90 with 500 after thinning."""
     images = t2b.read_images(voc_folder, split="trainval")
     easy = ~images.truth.difficult
     many, few = [], []

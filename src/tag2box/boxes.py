@@ -94,7 +94,9 @@ def nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float = 0.3) -> NDAr
     boxes = as_boxes(boxes)
     score = np.asarray(scores, dtype=np.float64)
     if score.shape != (len(boxes),):
-        raise InputError(f"one score per box, please: {len(boxes)} boxes, scores of shape {score.shape}")
+        raise InputError(
+            f"score must have one entry per box, ({len(boxes)},), but its shape is {score.shape}"
+        )
     order = np.argsort(-score, kind="stable")
     return order[_thin(boxes[order], _threshold(iou_threshold))]
 

@@ -51,26 +51,20 @@ class CoverConfig:
     'cover'
     """
 
-    # "cover" is the paper's; "negative_mining" its rival (Siva et al. 2012).
     initializer: str = "cover"
-    # Of the features' dimensions the first so many are compared: more did not help, and cost time.
+    # More did not help, and cost time.
     dimensions: int = 128
-    # Images that are looked at: of more a sample. VOC 2007's 5011 are still taken as a whole.
+    # VOC 2007's 5011 are still taken as a whole.
     most_images: int = 5100
-    # Nearest images looked at, as a share of the positive ones: the release's half.
+    # The release's, as are `method` and `seeds`.
     k: float = 0.5
-    # Boxes that count in an image, what they count for, and how much of all must be covered.
     t: int = 1
     g: str = "identity"
     alpha: float = 0.95
-    # "marginal" is the paper's greedy, "score" the release's.
     method: str = "score"
-    # Windows of an image that may be selected, as a share: those with the most positive neighbors (release).
     seeds: float = 0.2
-    # What each covered window gives way to: the window of its image, overlapping it, of highest "objectness"
-    # (object_maps) or "contrast"; "none" is the paper's.
     snap: str = "objectness"
-    # What a tag of 0 means: "ignore", "positive" (the release) or "negative".
+    # The release takes unknown tags for positive.
     unknown: str = "ignore"
 
     def __post_init__(self) -> None:

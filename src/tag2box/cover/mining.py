@@ -31,9 +31,9 @@ def negative_mining(neighbors: Neighbors, positive: ArrayLike, negative: ArrayLi
         One window per positive image, the farthest first. F counts images.
 
     Notes
-    ----- A window with no negative image among its neighbors is farther than the farthest listed and goes
-    before the others; of such windows, the one whose list reaches farther comes first. Ties go to the
-    smaller row.
+    -----
+    A window with no negative image among its neighbors is farther than the farthest listed and goes before
+    the others; of such windows, the one whose list reaches farther comes first. Ties go to the smaller row.
 
     Examples
     --------

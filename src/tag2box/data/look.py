@@ -30,7 +30,7 @@ CHECK_SIDE = 32
 
 
 class ClassLook(NamedTuple):
-    """How many images have the class, have it not, and are unknown."""
+    """How many images have the class, do not have it, or are unknown."""
 
     name: str
     positives: int

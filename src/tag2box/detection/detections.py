@@ -268,7 +268,7 @@ def detect_windows(
         raise InputError("scores must be finite, but some are NaN or infinite")
     if classes is not None and score.shape[1] != len(classes):
         raise InputError(
-            f"one column of scores per class, please: {score.shape[1]} for {len(classes)} classes"
+            f"scores must have one column per class, {len(classes)}, but they have {score.shape[1]}"
         )
     kept = [_suppress(boxes, column, iou_threshold, min_score) for column in score.T]
     label = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])

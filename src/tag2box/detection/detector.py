@@ -75,15 +75,10 @@ class DetectConfig:
     0.3
     """
 
-    # A window that overlaps a better one of its class by more goes.
     iou_threshold: float = 0.3
-    # Windows that overlap a box by at least so much vote on where it is; with 1 none but itself does.
     vote_iou: float = 0.4
-    # Detections kept per image and class, best first.
     max_detections: int = 100
-    # Scores as confidences in [0, 1], which annotation tools expect; false for the SVM's margins.
     confidence: bool = True
-    # The least score of a detection.
     min_score: float = -np.inf
 
     def __post_init__(self) -> None:

@@ -124,7 +124,9 @@ def _matched(detections: Detections, images: ImageSet | Sequence[str | Path]) ->
             str(c) for c in range(int(detections.label.max(initial=-1)) + 1)
         )
     if len(known) != len(paths):
-        raise InputError(f"one file for each id, please: {len(known)} ids, {len(paths)} files")
+        raise InputError(
+            f"there must be one file per id, but there are {len(known)} ids and {len(paths)} files"
+        )
     check_names("image", known)
     check_names("class", classes)
     image = detections.image

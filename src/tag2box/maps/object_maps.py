@@ -65,15 +65,12 @@ class MapsConfig:
     512
     """
 
-    # The photo's long side in pixels, about: cells of stride 32 are then a sixteenth of it.
+    # Cells of stride 32 are a sixteenth of it.
     side: int = 512
-    # Components that the map is made of: 1 takes water for a boat, 5 and more find less of everything.
+    # 1 takes water for a boat, 5 and more find less of everything.
     components: int = 2
-    # How far the surroundings reach beyond each side of a window, as a share of its size.
     ring: float = 0.25
-    # Components of the map that are averaged in a window and join its vector (context.py); 0 leaves them out.
     context: int = 192
-    # The ring of the context, and its length: the rest of a vector has features.length.
     context_ring: float = 0.4
     context_length: float = 14.0
     # The photo's long side for the finer map of the context; 0 leaves it out.

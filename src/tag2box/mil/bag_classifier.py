@@ -236,7 +236,7 @@ def _finite(bags: Bags) -> Bags:
 def _labels(y: ArrayLike, n: int) -> NDArray[Any]:
     labels = np.asarray(y)
     if labels.shape != (n,):
-        raise InputError(f"one label per bag, please: {n} bags, but y has the shape {labels.shape}")
+        raise InputError(f"y must have one label per bag, ({n},), but its shape is {labels.shape}")
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise InputError("y holds a NaN or an infinity: leave bags without a label out")
     return labels
@@ -245,7 +245,9 @@ def _labels(y: ArrayLike, n: int) -> NDArray[Any]:
 def _weights(sample_weight: ArrayLike | None, n: int) -> Floats:
     weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if weights.shape != (n,):
-        raise InputError(f"one weight per bag, please: {n} bags, but the shape is {weights.shape}")
+        raise InputError(
+            f"sample_weight must have one entry per bag, ({n},), but its shape is {weights.shape}"
+        )
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise InputError("sample_weight must be finite and not negative")
     return weights

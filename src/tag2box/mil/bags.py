@@ -104,7 +104,9 @@ class Bags:
         X = _matrix(X)
         ids = np.asarray(bag_ids)
         if ids.shape != (X.shape[0],):
-            raise InputError(f"one bag id per instance, please: {X.shape[0]} instances, ids {ids.shape}")
+            raise InputError(
+                f"ids must have one entry per instance, ({X.shape[0]},), but their shape is {ids.shape}"
+            )
         _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
         place = np.argsort(np.argsort(first))[inverse]  # (n_instances,) bag of each row
         order = np.argsort(place, kind="stable")

@@ -45,8 +45,8 @@ class Table:
 class ClassRecords:
     """What the stages made for one class; what is None is left out of the report.
 
-    heat: of an image's number, its map of the class; before, after: the box of each positive image as it was
-    mined, and as the refined detector has it.
+    heat: of an image's number, its map of the class; before, after: the first window of each positive image,
+    and its box after learning.
     """
 
     cover: Cover | None = None
@@ -64,7 +64,7 @@ class ClassContent:
     picks: tuple[tuple[Picture, ...], ...] = ()
     gains: str = ""
     heat: tuple[Picture, ...] = ()
-    mined: tuple[Picture, ...] = ()
+    boxes: tuple[Picture, ...] = ()
     best: tuple[Picture, ...] = ()
     worst: tuple[Picture, ...] = ()
     curve: str = ""
@@ -124,7 +124,7 @@ def build_content(
                 heat=heat_maps(
                     images, windows, records.heat, records.after or records.before, name, thumbnails
                 ),
-                mined=before_and_after(images, records.before, records.after, name, thumbnails),
+                boxes=before_and_after(images, records.before, records.after, name, thumbnails),
                 curve=_curve(scores, name),
                 note=records.cover.message if records.cover else "",
                 **best_and_worst(test or images, detections, name, thumbnails),

@@ -24,5 +24,7 @@ def _template() -> "Template":
     from jinja2 import Environment, StrictUndefined
 
     text = files("tag2box.report").joinpath("page.html.j2").read_text(encoding="utf-8")
-    house = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return house.from_string(text)
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(text)

@@ -1,4 +1,4 @@
-"""The pictures of one class: picks with their neighbors, maps, mined windows, best and worst finds."""
+"""The pictures of one class: selected windows and their neighbors, maps, boxes, best and worst detections."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -85,14 +85,14 @@ def heat_maps(
 def before_and_after(
     images: ImageSet, before: Mapping[int, Box], after: Mapping[int, Box], name: str, thumbnails: Thumbnails
 ) -> tuple[Picture, ...]:
-    """Photos with the window as mined and as refined: the paper's Figure 5. With truth, how near each is."""
+    """Photos with the first window and the box after learning (the paper's Figure 5), and the IoU of both."""
     pictures = []
     for i in _spread(sorted(set(before) | set(after)), thumbnails.photos):
         drawn = [(boxes[i], color) for boxes, color in ((before, BEFORE), (after, AFTER)) if i in boxes]
         overlaps = [_overlap(images, i, name, boxes[i]) for boxes in (before, after) if i in boxes]
         known = [overlap for overlap in overlaps if overlap is not None]
         caption = f"IoU {' → '.join(f'{o:.2f}' for o in known)}" if known else ""
-        alt = f"{images.ids[i]} with the window of {name} before and after refinement"
+        alt = f"{images.ids[i]} with the box of {name} before and after learning"
         pictures.append(
             thumbnails.boxed(images.paths[i], drawn, alt, caption, known[-1] >= 0.5 if known else None)
         )

@@ -63,13 +63,11 @@ class InitialConfig:
     'squared_hinge'
     """
 
-    # Weight of the loss; it assumes features of length 20 (R-CNN's). The release's.
+    # These three are the release's; 20 is the length of R-CNN's features.
     C: float = 1e-3
-    # A constant feature, and what a positive counts for: the release's.
     bias: float = 10.0
     positive_weight: float = 2.0
     loss: str = "squared_hinge"
-    # Passes over all windows at most, and negatives taken in at a pass and class.
     rounds: int = 4
     hardest: int = 4000
     seed: int = 0

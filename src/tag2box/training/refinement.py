@@ -92,22 +92,17 @@ class RefineConfig:
     0.1
     """
 
-    # "slsvm" smooths the maximum, "lsvm" does not, "none" leaves the initial detector as it is.
     method: str = "slsvm"
-    # Weight of an image's loss; it assumes features of length 20. The paper's.
+    # The paper's.
     C: float = 1e-3
     bias: float = 10.0
     positive_weight: float = 2.0
-    # Smoothing, in units of the score. The release has 0.01.
+    # The release has 0.01.
     mu: float = 0.1
-    # The release has "smooth_hinge".
     loss: str = "squared_hinge"
-    # γ: what the best objectness of an image adds to a window's score while training. With more, the prior
-    # alone makes the margin. 0 is the paper's.
+    # γ: with more, the prior alone makes the margin.
     prior: float = 1.0
-    # The same afterwards, in detection. 0 is the paper's.
     objectness_weight: float = 2.0
-    # Windows held per image at first, passes over all windows at most, and when to stop.
     top: int = 15
     rounds: int = 30
     tol: float = 1e-4

@@ -67,17 +67,11 @@ class RetrainConfig:
     5
     """
 
-    # "svm", or "none": the detector is that of refinement.
     method: str = "svm"
-    # Weight of the loss; it assumes features of length 20.
     C: float = 1e-3
-    # Windows that overlap a box by at least so much are positives, the nearest so many at most.
     positive_iou: float = 0.6
     positives: int = 5
-    # Windows that overlap it by between so much are negatives: nearer ones may be right, and farther ones may
-    # show another object.
     near: tuple[float, ...] = (0.1, 0.4)
-    # What the best objectness of a photo, and the logit of its tag, add to a score.
     objectness_weight: float = 0.5
     tag_weight: float = 0.2
     seed: int = 0

@@ -48,9 +48,9 @@ class TwoStreamConfig:
         What the logarithm of its score adds to the score of a window. 0 leaves the stage out, as in the
         paper.
     prior : float, default=5.0
-        What the best objectness of a photo adds to the logit of "where".
+        γ: what the best objectness of a photo adds to the logit of "where".
     regularization : float, default=0.003
-        The penalty on the weights. With less, it finds parts of what is typical for the photos of a class.
+        λ: the penalty on the weights. With less, it finds parts of what is typical for the photos of a class.
     iterations : int, default=40
         The number of steps of L-BFGS.
 
@@ -61,13 +61,10 @@ class TwoStreamConfig:
     5.0
     """
 
-    # What the logarithm of its score adds to a window's; 0 leaves the stage out (the paper's chain).
     weight: float = 0.5
-    # γ: what the best objectness of a photo adds to the logit of "where".
     prior: float = 5.0
-    # λ: with less, it finds parts of what is typical for the photos of a class.
     regularization: float = 3e-3
-    # Steps of L-BFGS; far from convergence, which these problems need not reach.
+    # Far from convergence, which these problems need not reach.
     iterations: int = 40
 
     def __post_init__(self) -> None:

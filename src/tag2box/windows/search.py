@@ -166,9 +166,10 @@ def selective_search(
         arguments give equal bytes.
 
     Notes
-    ----- As in the paper, windows are ranked by their position in the hierarchy, 1 at its top, times a
-    random number, and exact duplicates are dropped. The nearer a window comes to one of better rank, the
-    later it follows.
+    -----
+    As in the paper, windows are ranked by their position in the hierarchy, 1 at its top, times a random
+    number, and exact duplicates are dropped. The nearer a window comes to one of better rank, the later it
+    follows.
 
     Photos are worked on with a long side of at most 500 pixels: beyond decoding, memory stays below 100 MB.
 

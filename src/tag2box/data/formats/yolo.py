@@ -209,7 +209,9 @@ def divide(ids: Sequence[str], kinds: Sequence[int], share: float) -> list[str]:
     if not share:
         return [""] * len(ids)
     if not 0 < share < 1 or len(ids) < 2:
-        raise InputError(f"a share between 0 and 1 of at least 2 images, please: {share} of {len(ids)}")
+        raise InputError(
+            f"val must be a share between 0 and 1 of at least 2 images, but it is {share} of {len(ids)}"
+        )
     order = sorted(range(len(ids)), key=lambda i: (kinds[i], hashlib.sha256(ids[i].encode()).digest()))
     steps = [int(rank * share) for rank in range(len(ids) + 1)]
     chosen = {i for i, before, after in zip(order, steps, steps[1:], strict=False) if after > before}
