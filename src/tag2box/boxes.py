@@ -95,7 +95,7 @@ def nms(boxes: ArrayLike, scores: ArrayLike, iou_threshold: float = 0.3) -> NDAr
     score = np.asarray(scores, dtype=np.float64)
     if score.shape != (len(boxes),):
         raise InputError(
-            f"score must have one entry per box, ({len(boxes)},), but its shape is {score.shape}"
+            f"scores must have one entry per box, ({len(boxes)},), but their shape is {score.shape}"
         )
     order = np.argsort(-score, kind="stable")
     return order[_thin(boxes[order], _threshold(iou_threshold))]

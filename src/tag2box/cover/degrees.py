@@ -1,4 +1,4 @@
-"""`Degrees`: what the neighbors of every window say of it. Stage 4 of the method.
+"""`Degrees`: how many of the images nearest to each window are positive. Step 5 of the paper's chain.
 
     degrees = count_neighbors(features, tags, config)
 

@@ -27,6 +27,7 @@ from tag2box.cover.kernels import (
 )
 from tag2box.errors import InputError
 from tag2box.neighbors.search import Neighbors
+from tag2box.runtime.checks import check_choice, check_share
 from tag2box.runtime.packing import stored
 
 __all__ = ["Cover", "CoverGraph", "as_mask", "cover_graph", "coverage", "greedy_cover"]
@@ -268,10 +269,8 @@ def greedy_cover(
     >>> images.tolist(), rows.tolist()
     ([0, 2], [0, 4])
     """
-    if not 0 < alpha <= 1:
-        raise InputError(f"alpha must lie above 0 and up to 1, but it is {alpha}")
-    if method not in {"marginal", "score"}:
-        raise InputError(f"no method {method!r} here: marginal or score")
+    check_share(alpha=alpha)
+    check_choice("method", method, ("marginal", "score"))
     edges = Edges(graph.indptr, graph.box, graph.start, graph.user, *graph.parts())
     boxes = np.diff(edges.part)
     steps, unit = _steps(t, g, int(boxes.max(initial=1)))

@@ -1,4 +1,4 @@
-"""The loops of `cover.py`. Gains are whole numbers here, so that sums are exact and ties are ties."""
+"""The loops of `greedy.py`. Gains are whole numbers here, so that sums are exact and ties are ties."""
 
 from typing import Any, NamedTuple
 

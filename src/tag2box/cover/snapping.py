@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.boxes import as_boxes, iou_matrix
 from tag2box.cover.greedy import Cover, CoverGraph
 from tag2box.errors import InputError
+from tag2box.runtime.checks import check_share
 
 __all__ = ["above_chance", "best_share", "contrast", "snap", "vote_map"]
 
@@ -120,8 +121,7 @@ def best_share(score: ArrayLike, offsets: ArrayLike, share: float) -> NDArray[np
     the degree and a share of 0.2; with the contrast 0.05 did better.
     """
     value, bounds = np.asarray(score, dtype=np.float64), np.asarray(offsets, dtype=np.int64)
-    if not 0 < share <= 1:
-        raise InputError(f"share must lie above 0 and up to 1, but it is {share}")
+    check_share(share=share)
     kept = np.zeros(len(value), np.bool_)
     for a, z in pairwise(bounds):
         kept[a + np.argsort(-value[a:z], kind="stable")[: int(np.ceil(share * (z - a)))]] = True

@@ -1,4 +1,4 @@
-"""The first windows of each class: cover, snap. Stage 5 of the method.
+"""The first windows of each class: cover, snap. Step 6 of the paper's chain.
 
     degrees = count_neighbors(features, tags, config)
     covers = find_covers(windows, features, tags, degrees, config)

@@ -9,7 +9,7 @@ from tag2box.neighbors.arithmetic import ARITHMETIC
 from tag2box.neighbors.distance import distance
 from tag2box.neighbors.index import Index
 from tag2box.neighbors.int8 import LANES, ROWS, row_scores, score_tile, top_tile
-from tag2box.neighbors.pairs import ROUNDING, ByImage, Pairs
+from tag2box.neighbors.pairs import ROUNDING, Pairs, PairsByImage
 from tag2box.runtime.compiled import kernel
 
 __all__ = [
@@ -111,8 +111,8 @@ def scan(index: Index, queries: Queries, mask: int) -> tuple[Tiles, NDArray[np.f
 
 @kernel
 def search_best_tile(
-    indexed: Indexed, queries: Queries, tiles: Tiles, limit: NDArray[np.float32], pairs: ByImage
-) -> tuple[NDArray[np.int32], NDArray[np.float32], ByImage]:
+    indexed: Indexed, queries: Queries, tiles: Tiles, limit: NDArray[np.float32], pairs: PairsByImage
+) -> tuple[NDArray[np.int32], NDArray[np.float32], PairsByImage]:
     """The nearest window of each pair in its best tile, and its distance; infinity if all lie beyond `limit`.
 
     Then the pairs where another tile may hold a nearer one within the limit, in the same order.
@@ -157,7 +157,7 @@ def search_best_tile(
                 left_place[n], left_query[n] = p, q
                 n += 1
         left[i + 1] = n
-    return window, nearest, ByImage(left, left_place[:n], left_query[:n])
+    return window, nearest, PairsByImage(left, left_place[:n], left_query[:n])
 
 
 @kernel
@@ -177,7 +177,7 @@ def _keep_nearer(
 
 @kernel
 def search_all_tiles(
-    indexed: Indexed, queries: Queries, limit: NDArray[np.float32], left: ByImage, pairs: Pairs
+    indexed: Indexed, queries: Queries, limit: NDArray[np.float32], left: PairsByImage, pairs: Pairs
 ) -> None:
     """Replace the window of the pairs that are `left` by the nearest one, unless that lies beyond the limit.
 

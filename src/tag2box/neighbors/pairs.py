@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["ROUNDING", "ByImage", "Pairs", "about_kth", "by_image", "candidates", "limits", "nearest"]
+__all__ = ["ROUNDING", "Pairs", "PairsByImage", "about_kth", "by_image", "candidates", "limits", "nearest"]
 
 Floats = NDArray[np.floating[Any]]
 # Bounds are kept in float32, distances compared in it: both are off by less than this share.
@@ -24,7 +24,7 @@ class Pairs(NamedTuple):
     distance: NDArray[np.float32]  # of that window; infinity where none lies within the limit
 
 
-class ByImage(NamedTuple):
+class PairsByImage(NamedTuple):
     """Pairs (query, image), image by image: those of image i are from first[i] to first[i + 1]."""
 
     first: NDArray[np.int64]
@@ -91,7 +91,7 @@ def candidates(lower: NDArray[np.float32], above: Floats, limit: Floats) -> tupl
 
 
 @kernel
-def by_image(at: NDArray[np.int64], image: NDArray[np.int32], n_images: int) -> ByImage:
+def by_image(at: NDArray[np.int64], image: NDArray[np.int32], n_images: int) -> PairsByImage:
     """The pairs (query, image) sorted by image."""
     first = np.zeros(n_images + 1, np.int64)
     for i in image:
@@ -106,7 +106,7 @@ def by_image(at: NDArray[np.int64], image: NDArray[np.int32], n_images: int) -> 
             place[fill[image[p]]] = p
             query[fill[image[p]]] = q
             fill[image[p]] += 1
-    return ByImage(first, place, query)
+    return PairsByImage(first, place, query)
 
 
 @kernel

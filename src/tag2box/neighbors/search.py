@@ -32,7 +32,8 @@ from tag2box.neighbors.kernels import (
     search_all_tiles,
     search_best_tile,
 )
-from tag2box.neighbors.pairs import ByImage, Pairs, about_kth, by_image, candidates, limits, nearest
+from tag2box.neighbors.pairs import Pairs, PairsByImage, about_kth, by_image, candidates, limits, nearest
+from tag2box.runtime.checks import check_at_least
 from tag2box.runtime.executor import n_workers
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
@@ -178,8 +179,7 @@ def neighbor_blocks(
     """
     bounds, rows = _checked(X, offsets, queries, k)
     block = block_size(offsets) if block is None else block
-    if block < 1:
-        raise InputError(f"block must be at least 1, but it is {block}")
+    check_at_least(1, block=block)
     own = _own(bounds, rows)
     search = _Search(Indexed(as_rows(X), bounds, build_index(X, bounds)), k)
     blocks = [slice(i, i + block) for b, i in enumerate(range(0, len(rows), block)) if b not in skip]
@@ -248,7 +248,7 @@ class _Search:
 
     def _measure(
         self, queries: Queries, tiles: Tiles, limit: NDArray[np.float32], listed: tuple[Any, Any]
-    ) -> tuple[Pairs, ByImage]:
+    ) -> tuple[Pairs, PairsByImage]:
         """The nearest window in the best tile of each image listed, and the pairs that need all tiles."""
         at, image = listed
         order = by_image(at, image, len(self.indexed.offsets) - 1)

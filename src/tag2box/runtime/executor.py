@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypeVar
 from joblib import Parallel, cpu_count, delayed
 from joblib.externals.loky import process_executor
 
-from tag2box.errors import InputError, Tag2BoxError
+from tag2box.errors import Tag2BoxError
+from tag2box.runtime.checks import check_at_least
 from tag2box.runtime.processes import follow_parent, why_it_died
 from tag2box.runtime.progress import Progress, silent
 
@@ -37,8 +38,7 @@ def n_workers(workers: int | None) -> int:
     """The number of processes to use: `None` means one per core that this process may run on."""
     if workers is None:
         return int(cpu_count())
-    if workers < 1:
-        raise InputError(f"workers must be at least 1, but it is {workers}")
+    check_at_least(1, workers=workers)
     return workers
 
 
