@@ -25,7 +25,7 @@ from tag2box.maps.object_maps import MapsConfig, ObjectMaps
 from tag2box.maps.photo_maps import photo_map
 from tag2box.runtime.arrays import read_with_header, with_header
 from tag2box.runtime.blas import one_thread
-from tag2box.runtime.checks import check_at_least
+from tag2box.runtime.checks import check_at_least, check_share
 from tag2box.runtime.config import renamed
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import write_whole
@@ -84,8 +84,7 @@ class DetectConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.iou_threshold <= 1:
             raise InputError(f"iou_threshold must lie between 0 and 1, but it is {self.iou_threshold}")
-        if not 0 < self.vote_iou <= 1:
-            raise InputError(f"vote_iou must lie above 0 and up to 1, but it is {self.vote_iou}")
+        check_share(vote_iou=self.vote_iou)
         check_at_least(1, max_detections=self.max_detections)
 
 
