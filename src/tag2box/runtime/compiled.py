@@ -8,6 +8,8 @@ results do not depend on who compiled.
 import logging
 import platform
 from collections.abc import Callable
+from functools import partial
+from pickle import UnpicklingError
 from typing import Any, TypeVar, cast
 
 from numba import njit
@@ -22,7 +24,21 @@ log = logging.getLogger("tag2box")
 
 def kernel(function: F) -> F:
     """Compile `function` at its first call, for the argument types of that call."""
-    return cast("F", njit(cache=True, nogil=True, error_model="numpy")(function))
+    compiled = njit(cache=True, nogil=True, error_model="numpy")(function)
+    if cache := getattr(getattr(compiled, "_cache", None), "_cache_file", None):
+        cache._load_index = partial(_what_is_cached, cache._load_index)
+    return cast("F", compiled)
+
+
+def _what_is_cached(load: Callable[[], dict[Any, str]]) -> dict[Any, str]:
+    """numba's list of what is compiled; empty where it is damaged, or names a record of an earlier version.
+
+    numba itself looks at whether the list is up to date only after it has read all of it.
+    """
+    try:
+        return load()
+    except (AttributeError, ImportError, LookupError, TypeError, ValueError, EOFError, UnpicklingError):
+        return {}
 
 
 def cpu_features() -> set[str]:
