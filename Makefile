@@ -12,7 +12,7 @@ demo: .venv/run  ## see what tag2box does
 	$(BIN)/tag2box demo
 
 test: .venv/dev lint  ## environment, lint, types, tests
-	$(BIN)/python -m pytest -m "not slow and not torture" --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n auto --maxprocesses=8 --dist worksteal -m "not slow and not torture" --cov --cov-report=term:skip-covered
 
 test-slow: .venv/dev  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
