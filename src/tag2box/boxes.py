@@ -13,8 +13,6 @@ __all__ = ["area", "as_boxes", "crowding", "iou_matrix", "nms", "thin", "vote"]
 Boxes = NDArray[np.float32]
 Floats = NDArray[np.floating[Any]]
 
-LOWEST = float(np.finfo(np.float64).min)
-
 
 def as_boxes(boxes: ArrayLike) -> Boxes:
     """`boxes` as a (n, 4) float32 array; an `InputError` where they are not that, or have no area."""
@@ -117,8 +115,9 @@ def vote(windows: ArrayLike, scores: ArrayLike, best: ArrayLike, iou_threshold: 
     ----------
     windows : array-like of shape (n, 4)
         All windows of a photo as x1, y1, x2, y2.
-    scores : array-like of shape (n,)
-        Their scores for one class; windows of -inf have no vote.
+    scores : array-like of shape (n,) or (k, n)
+        Their scores, the same for all boxes or for each its own, as where boxes are of several classes.
+        Windows of -inf have no vote.
     best : array-like of int of shape (k,)
         The windows to move, as indices of `windows`.
     iou_threshold : float, default=0.4
@@ -137,12 +136,9 @@ def vote(windows: ArrayLike, scores: ArrayLike, best: ArrayLike, iou_threshold: 
     [[0.0, 0.0, 12.0, 10.0]]
     """
     boxes, at = as_boxes(windows), np.asarray(best, dtype=np.intp)
-    near = iou_matrix(boxes[at], boxes) >= _threshold(iou_threshold)
-    near[np.arange(len(at)), at] = True  # rounding may say that a window is not quite itself
-    score = np.where(near, np.maximum(np.asarray(scores, np.float64), LOWEST), -np.inf)
-    weight = np.exp(score - score.max(axis=1, keepdims=True, initial=LOWEST))
-    # einsum, not BLAS: the same bits whatever the number of threads.
-    return as_boxes(np.einsum("kn,nd->kd", weight / weight.sum(axis=1, keepdims=True), boxes))
+    score = np.maximum(np.asarray(scores, np.float64), np.finfo(np.float64).min)  # a difference is a number
+    score = np.broadcast_to(score, (len(at), len(boxes)))
+    return as_boxes(_vote(boxes, score, at, _threshold(iou_threshold)))
 
 
 def crowding(boxes: ArrayLike) -> NDArray[np.float32]:
@@ -194,6 +190,29 @@ def _crowding(boxes: Boxes) -> NDArray[np.float32]:
         out[i] = most
         held[end[kind[i]]] = boxes[i]
         end[kind[i]] += 1
+    return out
+
+
+@kernel
+def _vote(
+    boxes: Boxes, scores: NDArray[np.float64], best: NDArray[np.intp], iou: np.float32
+) -> NDArray[np.float64]:
+    out = np.zeros((len(best), 4))
+    near = np.empty(len(boxes), np.bool_)
+    for i, at in enumerate(best):
+        most = scores[i, at]
+        for j in range(len(boxes)):
+            shared, union = _overlap(boxes[at], boxes[j])
+            near[j] = j == at or shared >= iou * union  # rounding may say that a window is not quite itself
+            if near[j]:
+                most = max(most, scores[i, j])
+        total = 0.0
+        for j in range(len(boxes)):
+            if near[j]:
+                weight = np.exp(scores[i, j] - most)
+                total += weight
+                out[i] += weight * boxes[j]
+        out[i] /= total
     return out
 
 

@@ -273,10 +273,9 @@ def detect_windows(
     kept = [_suppress(boxes, column, iou_threshold, min_score) for column in score.T]
     label = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
     row = np.concatenate([np.empty(0, np.intp), *kept])
-    voted = [vote(boxes, column, rows, vote_iou) for column, rows in zip(score.T, kept, strict=True)]
     return Detections(
         image=np.full(len(row), image, dtype=np.intp),
-        xyxy=np.concatenate([np.empty((0, 4), np.float32), *voted]) if vote_iou < 1 else boxes[row],
+        xyxy=vote(boxes, score.T[label], row, vote_iou) if vote_iou < 1 else boxes[row],
         score=score[row, label],
         label=label,
         classes=None if classes is None else tuple(classes),
