@@ -23,8 +23,9 @@ from tag2box.maps.object_maps import find_objectness
 from tag2box.pipeline import Config
 from tag2box.run_folder import RunFolder
 from tag2box.runtime.config import read_settings
+from tag2box.training.findings import best_windows
 from tag2box.training.initial import train_initial
-from tag2box.training.refinement import best_windows, refine
+from tag2box.training.refinement import refine
 from tag2box.training.scoring import score_windows
 
 FOLDS, SEEDS = 3, 3

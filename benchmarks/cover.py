@@ -9,7 +9,8 @@ import numpy as np
 
 from benchmarks import Line, Skip, data, trained
 from tag2box.cover.degrees import compared
-from tag2box.cover.greedy import cover_graph, greedy_cover
+from tag2box.cover.graph import cover_graph
+from tag2box.cover.greedy import greedy_cover
 from tag2box.cover.mining import negative_mining
 from tag2box.cover.snapping import above_chance, best_share, contrast, snap
 from tag2box.data.reading import read_images

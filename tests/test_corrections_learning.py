@@ -17,7 +17,7 @@ from tag2box.maps.context import Photo, photo_context
 from tag2box.run_corrections import corrected_boxes
 from tag2box.run_folder import RunFolder, fit_run
 from tag2box.training.corrected import REJECTED, _Stacked, label_judged, learn_corrected
-from tag2box.training.refinement import Refined
+from tag2box.training.findings import Refined
 from tag2box.training.retraining import RetrainConfig
 from tag2box.training.scoring import score_windows
 from tag2box.windows.search import Windows

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tag2box.cover.greedy import cover_graph, coverage, greedy_cover
+from tag2box.cover.graph import cover_graph
+from tag2box.cover.greedy import coverage, greedy_cover
 from tag2box.cover.mining import negative_mining
 from tag2box.errors import InputError
 from tag2box.neighbors.search import Neighbors

@@ -12,7 +12,8 @@ import pytest
 from sklearn.datasets import load_sample_image
 
 from tag2box.boxes import iou_matrix
-from tag2box.detection.detector import DetectConfig, Detector
+from tag2box.detection.config import DetectConfig
+from tag2box.detection.detector import Detector
 from tag2box.errors import InputError
 from tag2box.features.extract import FeaturesConfig
 from tag2box.features.networks.content import network_hash
@@ -174,7 +175,7 @@ def test_another_network_is_refused(detector, photo):
 
 def test_a_detector_of_another_version_is_refused(detector, tmp_path, monkeypatch):
     path = tmp_path / "d.npz"
-    monkeypatch.setattr("tag2box.detection.detector.FORMAT", "tag2box detector 2")
+    monkeypatch.setattr("tag2box.detection.storing.FORMAT", "tag2box detector 2")
     detector.save(path)
     monkeypatch.undo()
     with pytest.raises(InputError, match=r"d.npz is from another version of tag2box: learn it again"):

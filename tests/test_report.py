@@ -10,7 +10,8 @@ from PIL import Image, ImageColor
 
 from tag2box import corloc, evaluate
 from tag2box.cover.config import CoverConfig
-from tag2box.cover.greedy import cover_graph, greedy_cover
+from tag2box.cover.graph import cover_graph
+from tag2box.cover.greedy import greedy_cover
 from tag2box.cover.snapping import above_chance
 from tag2box.detection.detections import Detections
 from tag2box.features.extract import Features

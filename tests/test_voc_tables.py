@@ -7,7 +7,7 @@ import pytest
 from tests._toys import FAST, make_toys, make_truth
 
 from tag2box import evaluate, read_images
-from tag2box.detection.detector import DetectConfig
+from tag2box.detection.config import DetectConfig
 from tag2box.errors import InputError
 from tag2box.pipeline import Config
 from tag2box.reproduce.show_voc import as_dict, as_markdown

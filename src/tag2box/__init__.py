@@ -11,13 +11,15 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from tag2box.boxes import nms
     from tag2box.cover.config import CoverConfig
-    from tag2box.cover.greedy import Cover, cover_graph, greedy_cover
+    from tag2box.cover.graph import cover_graph
+    from tag2box.cover.greedy import Cover, greedy_cover
     from tag2box.cover.mining import negative_mining
     from tag2box.cover.snapping import contrast
     from tag2box.data.formats.fiftyone_samples import read_fiftyone
     from tag2box.data.reading import read_images
+    from tag2box.detection.config import DetectConfig
     from tag2box.detection.detections import Detections, detect_windows
-    from tag2box.detection.detector import DetectConfig, Detector
+    from tag2box.detection.detector import Detector
     from tag2box.detection.reading import read_detections
     from tag2box.detection.writing import write_detections
     from tag2box.errors import InputError, Tag2BoxError
@@ -101,7 +103,7 @@ _HOME = {
     "CorLoc": "evaluation.scores",
     "Cover": "cover.greedy",
     "CoverConfig": "cover.config",
-    "DetectConfig": "detection.detector",
+    "DetectConfig": "detection.config",
     "Detections": "detection.detections",
     "Detector": "detection.detector",
     "Features": "features.extract",
@@ -125,7 +127,7 @@ _HOME = {
     "WindowsConfig": "windows.search",
     "contrast": "cover.snapping",
     "corloc": "evaluation.scores",
-    "cover_graph": "cover.greedy",
+    "cover_graph": "cover.graph",
     "detect_windows": "detection.detections",
     "evaluate": "evaluation.scores",
     "find_features": "features.extract",

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tag2box.corrections.record import Corrections
 from tag2box.cover.config import CoverConfig
 from tag2box.cover.degrees import Degrees, block_count, count_blocks, join_degrees
-from tag2box.detection.detector import DetectConfig
+from tag2box.detection.config import DetectConfig
 from tag2box.features.backbone import load_network
 from tag2box.features.extract import Features, FeaturesConfig, find_features
 from tag2box.features.networks.content import network_hash

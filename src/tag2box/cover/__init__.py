@@ -2,7 +2,8 @@
 
 from tag2box.cover.config import CoverConfig
 from tag2box.cover.degrees import compared
-from tag2box.cover.greedy import Cover, CoverGraph, cover_graph, greedy_cover
+from tag2box.cover.graph import CoverGraph, cover_graph
+from tag2box.cover.greedy import Cover, greedy_cover
 from tag2box.cover.mining import negative_mining
 from tag2box.cover.snapping import contrast
 

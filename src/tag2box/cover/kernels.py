@@ -1,4 +1,4 @@
-"""The loops of `greedy.py`. Gains are whole numbers here, so that sums are exact and ties are ties."""
+"""The loops of the cover. Gains are whole numbers here, so that sums are exact and ties are ties."""
 
 from typing import Any, NamedTuple
 

@@ -6,7 +6,8 @@ In each positive image it takes the window whose nearest neighbor among all nega
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tag2box.cover.greedy import Cover, as_mask
+from tag2box.cover.graph import as_mask
+from tag2box.cover.greedy import Cover
 from tag2box.errors import InputError
 from tag2box.neighbors.search import Neighbors
 

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tag2box.boxes import as_boxes, iou_matrix
-from tag2box.cover.greedy import Cover, CoverGraph
+from tag2box.cover.graph import CoverGraph
+from tag2box.cover.greedy import Cover
 from tag2box.errors import InputError
 from tag2box.runtime.checks import check_share
 

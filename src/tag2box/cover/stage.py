@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from tag2box.cover.config import CoverConfig, known_tags
 from tag2box.cover.degrees import Degrees, compared, depth_of
-from tag2box.cover.greedy import Cover, cover_graph, greedy_cover
+from tag2box.cover.graph import cover_graph
+from tag2box.cover.greedy import Cover, greedy_cover
 from tag2box.cover.mining import negative_mining
 from tag2box.cover.snapping import best_share, contrast, snap
 from tag2box.errors import InputError

@@ -1,6 +1,7 @@
 """Detection: the detector, what it finds, and the files that go in and out."""
 
+from tag2box.detection.config import DetectConfig
 from tag2box.detection.detections import Detections, detect_windows
-from tag2box.detection.detector import DetectConfig, Detector
+from tag2box.detection.detector import Detector
 
 __all__ = ["DetectConfig", "Detections", "Detector", "detect_windows"]

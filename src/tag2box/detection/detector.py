@@ -1,10 +1,10 @@
 """`Detector`: weights, and all that it takes to find windows in a new photo and to score them.
 
-It is kept in one file of arrays and JSON, safe to open from a stranger. The network is not in it, only its
-name and hash: the built-in ones come with the package, your own must lie where its name says.
+It is kept in one file (`storing.py`). The network is not in it, only its name and hash: the built-in ones
+come with the package, your own must lie where its name says.
 """
 
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.data.decoding import Source
+from tag2box.detection.config import DetectConfig
 from tag2box.detection.detections import Detections, detect_windows
+from tag2box.detection.storing import detector_bytes, read_detector
 from tag2box.errors import InputError
 from tag2box.features.extract import FeaturesConfig, resolved, window_features
 from tag2box.features.networks.content import network_hash
@@ -23,13 +25,9 @@ from tag2box.maps.competition import Activations
 from tag2box.maps.context import Context, Photo, photo_context
 from tag2box.maps.object_maps import MapsConfig, ObjectMaps
 from tag2box.maps.photo_maps import photo_map
-from tag2box.runtime.arrays import read_with_header, with_header
 from tag2box.runtime.blas import one_thread
-from tag2box.runtime.checks import check_at_least, check_share
-from tag2box.runtime.config import renamed
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import write_whole
-from tag2box.runtime.packing import pack, unpack
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import confidence
 from tag2box.training.scorer import Scorer
@@ -38,54 +36,7 @@ from tag2box.training.two_stream import TwoStream
 from tag2box.windows.record import Windows
 from tag2box.windows.search import WindowsConfig, search_windows
 
-__all__ = ["DetectConfig", "Detector", "detect_images"]
-
-# Raised too when windows, features or maps are computed otherwise: an older detector would see other numbers.
-FORMAT = "tag2box detector 6"
-# The fields of `Detector` that may be left out: weights, by their names in the file, and records.
-WEIGHTS = {"objectness": "objectness_weight", "streams": "streams_weight", "tag": "tag_weight"}
-PARTS = ("context", "object_maps", "two_stream", "activations", "reliability")
-# What reading a file that is not one, or is damaged, can raise.
-BROKEN = (KeyError, TypeError, ValueError, EOFError, AttributeError, RecursionError)
-
-
-@dataclass(frozen=True)
-class DetectConfig:
-    """Settings of detection: from the scores of windows to boxes.
-
-    Parameters
-    ----------
-    iou_threshold : float, default=0.3
-        A window is dropped if its intersection over union with a better one of its class is greater than
-        this.
-    vote_iou : float, default=0.4
-        A box is the mean of the windows that overlap it by at least this, weighted by exp(score). With 1 it
-        is a window, as in the paper.
-    max_detections : int, default=100
-        The number of boxes to keep per image and class, best first.
-    confidence : bool, default=True
-        Whether scores are confidences in [0, 1], as annotation tools expect, or margins of the SVM.
-    min_score : float, default=-inf
-        The lowest score of a box.
-
-    Examples
-    --------
-    >>> import tag2box as t2b
-    >>> t2b.DetectConfig(min_score=0.5).iou_threshold
-    0.3
-    """
-
-    iou_threshold: float = 0.3
-    vote_iou: float = 0.4
-    max_detections: int = 100
-    confidence: bool = True
-    min_score: float = -np.inf
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.iou_threshold <= 1:
-            raise InputError(f"iou_threshold must lie between 0 and 1, but it is {self.iou_threshold}")
-        check_share(vote_iou=self.vote_iou)
-        check_at_least(1, max_detections=self.max_detections)
+__all__ = ["Detector", "detect_images"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +126,7 @@ class Detector:
     two_stream: TwoStream | None = None
     activations: Activations | None = None
     reliability: NDArray[np.float64] | None = None
-    detect_config: DetectConfig = DetectConfig()
+    detect_config: DetectConfig = field(default_factory=DetectConfig)
     trace: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
@@ -321,29 +272,7 @@ class Detector:
         path : str or Path
             The file, an `.npz` of arrays and one JSON header.
         """
-        parts, arrays = pack({name: getattr(self, name) for name in PARTS})
-        header = {
-            "format": FORMAT,
-            "classes": self.classes,
-            "windows": asdict(self.windows),
-            "features": asdict(self.features),
-            "norm": self.projection.norm,
-            "length": self.projection.length,
-            "network": self.network,
-            "maps": asdict(self.maps),
-            **{name: getattr(self, field) for name, field in WEIGHTS.items()},
-            "parts": parts,
-            "detect": {k: v for k, v in asdict(self.detect_config).items() if np.isfinite(v)},
-            "trace": self.trace,
-        }
-        arrays |= {
-            "W": self.W,
-            "b": self.b,
-            "calibration": self.calibration,
-            "mean": self.projection.mean,
-            "A": self.projection.A,
-        }
-        write_whole(Path(path), with_header(header, arrays))
+        write_whole(Path(path), detector_bytes(self))
 
     @classmethod
     def load(cls, path: str | Path) -> "Detector":
@@ -361,36 +290,7 @@ class Detector:
         Detector
             The detector.
         """
-        path = Path(path)
-        if not path.is_file():
-            raise InputError(f"{path} is not a file: expected a detector that tag2box saved")
-        try:
-            header, arrays = read_with_header(path)
-            known = header["format"] == FORMAT
-        except BROKEN as wrong:
-            raise InputError(f"{path} is not a detector that tag2box saved: {wrong}") from wrong
-        if not known:
-            raise InputError(f"{path} is from another version of tag2box: learn it again with tag2box run")
-        try:
-            optional: dict[str, Any] = {field: float(header[name]) for name, field in WEIGHTS.items()}
-            optional |= unpack(header["parts"], arrays)
-            projection = Projection(arrays["mean"], arrays["A"], header["norm"], header["length"])
-            return cls(
-                classes=tuple(header["classes"]),
-                windows=_settings(WindowsConfig, header["windows"]),
-                features=_settings(FeaturesConfig, header["features"]),
-                projection=projection,
-                network=header["network"],
-                W=arrays["W"],
-                b=arrays["b"],
-                detect_config=_settings(DetectConfig, renamed("detect", header["detect"])),
-                calibration=arrays["calibration"],
-                maps=_settings(MapsConfig, header["maps"]),
-                **optional,
-                trace=tuple(header["trace"]),
-            )
-        except BROKEN as wrong:
-            raise InputError(f"{path} is not a detector that tag2box saved: {wrong}") from wrong
+        return read_detector(Path(path), cls)
 
 
 def detect_images(
@@ -403,14 +303,6 @@ def detect_images(
             detector.detect, images.paths, workers=workers, progress=progress, label="detections"
         )
         return Detections.concatenate(replace(part, image=part.image + i) for i, part in enumerate(parts))
-
-
-def _settings(kind: Any, values: dict[str, Any]) -> Any:
-    """A settings record from JSON, whose lists were tuples."""
-    known = {each.name for each in fields(kind)}
-    if unknown := set(values) - known:
-        raise InputError(f"unknown settings: {', '.join(sorted(unknown))}")
-    return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
 
 
 def _first(label: NDArray[np.intp], most: int) -> NDArray[np.bool_]:

@@ -27,7 +27,7 @@ from tag2box.run_folder import RunFolder
 from tag2box.runtime.config import settings
 from tag2box.runtime.files import write_whole
 from tag2box.stages import retrains, scores_by_maps
-from tag2box.training.refinement import best_windows
+from tag2box.training.findings import best_windows
 from tag2box.windows.search import Windows
 
 __all__ = ["first_boxes", "heat_maps_of", "write_report"]

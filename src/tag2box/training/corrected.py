@@ -22,8 +22,8 @@ from tag2box.maps.context import Context, Photo, photo_context
 from tag2box.maps.object_maps import Maps
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import calibrate
+from tag2box.training.findings import Best, ByPhoto, Refined, best_of_image, best_windows
 from tag2box.training.initial import train_svms
-from tag2box.training.refinement import Best, ByPhoto, Refined, best_of_image, best_windows
 from tag2box.training.retraining import RetrainConfig, beside, label_windows
 from tag2box.training.scoring import Weights
 from tag2box.windows.search import Windows

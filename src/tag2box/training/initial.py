@@ -222,6 +222,4 @@ def _alone(scores: Floats, _offsets: Rows) -> tuple[Floats, Floats]:
 
 
 def _weights(machines: Sequence[_Machine]) -> Weights:
-    theta = np.stack([machine.theta for machine in machines])
-    bias = machines[0].config.bias
-    return Weights(theta[:, :-1], bias * theta[:, -1], tuple(tuple(m.trace) for m in machines))
+    return Weights.joined([m.theta for m in machines], machines[0].config.bias, [m.trace for m in machines])

@@ -18,8 +18,8 @@ from tag2box.maps.object_maps import Maps
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.checks import check_above, check_at_least, check_choice
 from tag2box.runtime.progress import Progress, silent
+from tag2box.training.findings import Refined, best_windows, with_findings
 from tag2box.training.initial import InitialConfig, train_svms
-from tag2box.training.refinement import Refined, best_windows, with_findings
 from tag2box.training.scorer import Scorer
 from tag2box.training.scoring import Weights, score_photos
 from tag2box.training.two_stream import TwoStream

@@ -1,6 +1,6 @@
 """`Weights`: one linear detector per class; `score_windows` and its kin: what they say of windows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,14 @@ class Weights:
     W: Floats
     b: Floats
     trace: tuple[tuple[dict[str, float], ...], ...] = ()
+
+    @staticmethod
+    def joined(
+        theta: Sequence[Floats], bias: float, traces: Sequence[Sequence[dict[str, float]]]
+    ) -> "Weights":
+        """The weights of all classes, from θ = (w, v) of each; the intercept is bias times v."""
+        together = np.stack(theta)
+        return Weights(together[:, :-1], bias * together[:, -1], tuple(tuple(trace) for trace in traces))
 
 
 def score_windows(X: NDArray[np.floating], weights: Weights) -> NDArray[np.float32]:

@@ -1,0 +1,49 @@
+"""Settings of detection."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tag2box.errors import InputError
+from tag2box.runtime.checks import check_at_least, check_share
+
+__all__ = ["DetectConfig"]
+
+
+@dataclass(frozen=True)
+class DetectConfig:
+    """Settings of detection: from the scores of windows to boxes.
+
+    Parameters
+    ----------
+    iou_threshold : float, default=0.3
+        A window is dropped if its intersection over union with a better one of its class is greater than
+        this.
+    vote_iou : float, default=0.4
+        A box is the mean of the windows that overlap it by at least this, weighted by exp(score). With 1 it
+        is a window, as in the paper.
+    max_detections : int, default=100
+        The number of boxes to keep per image and class, best first.
+    confidence : bool, default=True
+        Whether scores are confidences in [0, 1], as annotation tools expect, or margins of the SVM.
+    min_score : float, default=-inf
+        The lowest score of a box.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> t2b.DetectConfig(min_score=0.5).iou_threshold
+    0.3
+    """
+
+    iou_threshold: float = 0.3
+    vote_iou: float = 0.4
+    max_detections: int = 100
+    confidence: bool = True
+    min_score: float = -np.inf
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.iou_threshold <= 1:
+            raise InputError(f"iou_threshold must lie between 0 and 1, but it is {self.iou_threshold}")
+        check_share(vote_iou=self.vote_iou)
+        check_at_least(1, max_detections=self.max_detections)
