@@ -6,6 +6,7 @@ import sys
 
 import pytest
 from PIL import Image
+from tests._schemas import check_printed
 from tests._toys import FAST, events, make_toys, make_truth
 from typer.testing import CliRunner
 
@@ -27,7 +28,10 @@ def call(monkeypatch, capsys):
             status = 0
         except SystemExit as stop:
             status = stop.code
-        return (status, *capsys.readouterr())
+        out, err = capsys.readouterr()
+        if status == 0:
+            check_printed(words, out)
+        return status, out, err
 
     return run
 

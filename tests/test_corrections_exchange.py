@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests._events import box, reviewed
 from tests._review import copied
+from tests._schemas import check_printed
 from tests._toys import make_truth
 from typer.testing import CliRunner
 
@@ -25,6 +26,7 @@ def run(review_run, tmp_path):
 def tell(*arguments):
     answer = CliRunner().invoke(app, [*map(str, arguments), "--json"], catch_exceptions=False)
     assert answer.exit_code == 0, answer.output
+    check_printed([*arguments, "--json"], answer.stdout)
     return json.loads(answer.stdout)
 
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tests._schemas import check
 from typer.testing import CliRunner
 
 import tag2box
@@ -17,6 +18,7 @@ def test_it_says_what_is_there():
     answer = CliRunner().invoke(app, ["doctor", "--json"])
     assert answer.exit_code == 0
     found = json.loads(answer.stdout)
+    check("doctor", found)
     assert found["tag2box"] == tag2box.__version__
     speeds = measure_precision(FeaturesConfig())
     assert found["precision"]["chosen"] == speeds.precision

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests._networks import IMAGENET, Builder, write_cnn, write_vit
+from tests._schemas import check
 from tests._toys import FAST
 from tests.test_networks import run_all
 from typer.testing import CliRunner
@@ -97,6 +98,7 @@ def test_check_writes_measures_and_draws(tmp_path, photo, runtime):
     answer = CliRunner().invoke(app, [*arguments, "--json"])
     assert answer.exit_code == 0, answer.output
     told = json.loads(answer.stdout)
+    check("network check", told)
     assert told["map"] == [8, 8, 16]
     assert (told["mode"], told["runtime"]) == ("pool", runtime)
     assert told["windows_per_second"] > 0

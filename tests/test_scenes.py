@@ -4,6 +4,7 @@ import json
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
+from tests._schemas import check
 
 from tag2box import InputError, read_images
 from tag2box.boxes import area
@@ -138,6 +139,7 @@ def test_the_demo_beats_its_rival_writes_its_page_and_computes_nothing_twice(tmp
         return sum(json.loads(line)["event"] == "finished" for line in lines)
 
     answer = run_demo(tmp_path)
+    check("demo", answer.to_dict())
     assert answer.cover.mean >= answer.rival.mean + 0.1
     assert answer.scores.mean >= 0.3
     assert answer.report.read_text().startswith("<!doctype html>")

@@ -3,6 +3,7 @@ import json
 import numpy as np
 import pytest
 from scipy import sparse
+from tests._schemas import check
 from typer.testing import CliRunner
 
 from tag2box.cli.app import app
@@ -73,6 +74,7 @@ def test_the_command_writes_and_prints(small, folder, tmp_path):
     result = CliRunner().invoke(app, [*arguments, "--workers", "1", "--json"])
     assert result.exit_code == 0, result.output
     printed = json.loads(result.stdout)
+    check("reproduce table1", printed)
     assert printed == json.loads((out / "table1.json").read_text())
     assert set(printed["sets"]) == {"musk1", "trec1"}
     text = (out / "table1.md").read_text()

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests._schemas import check
 from tests._toys import FAST, make_toys, make_truth
 
 from tag2box import evaluate, read_images
@@ -99,6 +100,7 @@ def test_the_table_says_means_and_spread(cells):
         for row in ROWS:
             patch.setitem(PAPER, row, {"thing": 50.0})
         table = as_dict(cells, ["thing"], paper=False)
+        check("reproduce table2", table)
     row = table["rows"][ROWS[1]]["ap"]
     assert row["mean"] == pytest.approx(100 * values.mean(), abs=0.06)
     assert row["std_over_seeds"] == pytest.approx(100 * values.std(), abs=0.06)
