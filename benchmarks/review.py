@@ -1,18 +1,20 @@
 """What corrections are worth: a simulated reviewer with the true boxes, in our order and in a random one.
 
-    TAG2BOX_RUN=runs/voc20 python -m benchmarks.review VOC2007 [test]
+    TAG2BOX_RUN=runs/voc20 python -m benchmarks.review VOC2007 [FOLDER]
 
 TAG2BOX_RUN: the folder of a finished `tag2box run VOC2007 --split trainval`; nothing is written in it. Of the
 positive photos 0, 2, 5, 10, 20 and 50 % are reviewed as a whole: found boxes that overlap a true one by 0.5
 are accepted, others rejected, what is missing is drawn. CorLoc is that of the photos nobody reviewed, mAP
-that of the test photos (with `test`: minutes a row). A click is a judged or a drawn box. The rival is the SVM
-of as many boxes alone: the reviewed photos as positives and negatives, and no tags of the others.
+that of the test photos, which are described once in FOLDER, as `tag2box reproduce` does. A click is a judged
+or a drawn box. The rival is the SVM of as many boxes alone: the reviewed photos as positives and negatives,
+and no tags of the others.
 """
 
 import os
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -22,12 +24,13 @@ from tag2box.boxes import iou_matrix
 from tag2box.corrections import Corrections
 from tag2box.cover.config import known_tags
 from tag2box.detection.detections import Detections
-from tag2box.detection.detector import detect_images
 from tag2box.features.extract import Features
 from tag2box.pipeline import Known, learn_as_the_paper, learn_by_two_streams
+from tag2box.reproduce.voc_tables import describe_test, detect_described
 from tag2box.review.found import find_boxes
 from tag2box.review.sampling import mixed, random_order
 from tag2box.run_folder import RunFolder
+from tag2box.runtime.progress import silent
 from tag2box.runtime.runner import Runner
 from tag2box.stages import retrains, uses_maps
 from tag2box.training.corrected import (
@@ -38,6 +41,7 @@ from tag2box.training.corrected import (
     learn_corrected,
 )
 from tag2box.training.initial import train_svms
+from tag2box.training.refinement import best_windows
 from tag2box.training.retraining import score_all
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -72,9 +76,6 @@ class Trial:
     def score(self, weights):
         scorer = replace(self.learned.scorer, weights=weights)
         return score_all(scorer, self.windows, self.features, self.maps, self.learned.objectness)
-
-    def scores(self, weights):
-        return np.concatenate(list(self.score(weights)))
 
     def corrections(self, photos):
         """What a person who knows the true boxes says of these photos, and how many clicks it takes."""
@@ -111,10 +112,12 @@ class Trial:
         config = self.run.config
         judged = judged_features(self.run.images, corrections, self.projection, config.features, workers=2)
         if self.context:
-            around = judged_context(corrections, self.context, self.maps, self.windows)
+            around = judged_context(
+                self.run.images, corrections, self.context, self.maps, self.windows, config.features
+            )
             judged = np.concatenate([judged, around.astype(judged.dtype)], axis=1)
         inputs = self.windows, self.features, judged, corrections, self.before, self.score, config.retrain
-        return learn_corrected(*inputs), judged
+        return learn_corrected(*inputs, vote_iou=config.detect.vote_iou), judged
 
     def boxes_alone(self, corrections, judged):
         """The rival: an SVM on the reviewed photos, and on nothing else."""
@@ -126,35 +129,32 @@ class Trial:
         config = self.run.config.retrain
         return train_svms(both, *label_judged(self.windows, alone, nothing, config), config.svm)
 
-    def corloc_of_rest(self, scores, reviewed):
-        """CorLoc of the best window of each class in the photos that nobody reviewed."""
+    def corloc_of_rest(self, weights, reviewed):
+        """CorLoc of the boxes that these weights find in the photos that nobody reviewed."""
         rest = np.flatnonzero(~reviewed)
-        rows = [
-            self.windows.best_of(np.intersect1d(self.truth.positives(name), rest), scores[:, c])
-            for c, name in enumerate(self.truth.classes)
-        ]
-        row, label = np.concatenate(rows), np.repeat(np.arange(len(rows)), [len(r) for r in rows])
-        found = Detections(
-            self.windows.image_of(row),
-            self.windows.xyxy[row],
-            np.ones(len(row)),
-            label,
-            self.truth.ids,
-            self.truth.classes,
-        )
+        tags = np.where(reviewed[:, None], 0, self.truth.tags).astype(np.int8)
+        best = best_windows(self.windows, tags, self.score(weights), self.run.config.detect.vote_iou)
         place = np.full(len(self.truth), -1)
         place[rest] = np.arange(len(rest))
-        found = replace(found, image=place[found.image], ids=tuple(self.truth.ids[i] for i in rest))
+        found = Detections(
+            place[self.windows.image_of(np.concatenate(best.rows))],
+            np.concatenate(best.boxes),
+            np.concatenate(best.scores),
+            np.repeat(np.arange(len(best.rows)), [len(rows) for rows in best.rows]),
+            tuple(self.truth.ids[i] for i in rest),
+            self.truth.classes,
+        )
         return corloc(found, self.truth.take(rest)).mean
 
-    def test_map(self, weights, calibration, photos):
-        detector = replace(self.run.detector, W=weights.W, b=weights.b, calibration=calibration)
-        return evaluate(detect_images(detector, photos, workers=2), photos).mean
+    def test_map(self, weights, test):
+        """Mean AP on (photos, what describes them)."""
+        photos, described = test
+        detector = replace(self.run.detector, W=weights.W, b=weights.b)
+        return evaluate(detect_described(detector, photos, *described), photos).mean
 
 
-def rows(trial, photos=None):
+def rows(trial, test=None):
     """(order, share, clicks, seconds, CorLoc of the rest before and after, mAP, mAP of the boxes alone)."""
-    before = trial.scores(trial.before)
     for order, sequence in trial.orders.items():
         for share in SHARES:
             chosen = np.sort(sequence[: round(share * len(sequence))])
@@ -162,14 +162,12 @@ def rows(trial, photos=None):
             start = time.monotonic()
             after, judged = trial.learn(corrections) if len(chosen) else (trial.before, None)
             seconds = time.monotonic() - start
-            was = trial.corloc_of_rest(before, corrections.reviewed)
-            now = trial.corloc_of_rest(trial.scores(after), corrections.reviewed)
+            was, now = (trial.corloc_of_rest(each, corrections.reviewed) for each in (trial.before, after))
             scores = [np.nan, np.nan]
-            if photos is not None:
-                scores[0] = trial.test_map(after, after.calibration, photos)
+            if test is not None:
+                scores[0] = trial.test_map(after, test)
                 if len(chosen):
-                    alone = trial.boxes_alone(corrections, judged)
-                    scores[1] = trial.test_map(alone, after.calibration, photos)
+                    scores[1] = trial.test_map(trial.boxes_alone(corrections, judged), test)
             yield order, share, len(corrections), seconds, was, now, *scores
 
 
@@ -185,20 +183,17 @@ def run():
         start = time.monotonic()
         after, _ = trial.learn(corrections)
         seconds[order] = time.monotonic() - start
-        was, now = (
-            trial.corloc_of_rest(s, corrections.reviewed)
-            for s in (trial.scores(trial.before), trial.scores(after))
-        )
+        was, now = (trial.corloc_of_rest(each, corrections.reviewed) for each in (trial.before, after))
         gain[order] = 100 * (now - was)
     quality = f"CorLoc of the rest {gain['ours']:+.1f}, in random order {gain['random']:+.1f} points"
     yield Line("learn again, 10 % reviewed", seconds["ours"], seconds["random"], "s", "random order", quality)
 
 
 if __name__ == "__main__":
-    test = read_images(sys.argv[1], split="test") if "test" in sys.argv[2:] else None
-    one = Trial(os.environ["TAG2BOX_RUN"], sys.argv[1])
-    if test is not None:
-        test = test.only(one.run.images.classes)
+    one, test = Trial(os.environ["TAG2BOX_RUN"], sys.argv[1]), None
+    if len(sys.argv) > 2:
+        photos = read_images(sys.argv[1], split="test").only(one.run.images.classes)
+        test = photos, describe_test(photos, one.run, Path(sys.argv[2]), 2, silent)
     print("order   share  clicks  seconds  CorLoc of the rest, before  after   mAP   boxes alone")
     for row in rows(one, test):
         print("{:7} {:4.0%} {:7d} {:8.1f} {:26.3f} {:6.3f} {:6.3f} {:6.3f}".format(*row), flush=True)

@@ -18,8 +18,8 @@ from tag2box.reproduce.voc_tables import (
     PAPER,
     ROWS,
     SIX,
-    _described,
-    _detect,
+    describe_test,
+    detect_described,
     run_voc_table,
     settings,
 )
@@ -67,7 +67,7 @@ def test_test_photos_are_detected_in_as_detect_does(voc, cells):
     run = RunFolder(out / "train")
     how = DetectConfig(iou_threshold=0.6, max_detections=2, confidence=False)
     detector = replace(run.detector, detect_config=how)
-    found = _detect(detector, test, *_described(test, run, out / "test", 1, silent))
+    found = detect_described(detector, test, *describe_test(test, run, out / "test", 1, silent))
     parts = [detector.detect(path) for path in test.paths]
     assert found.image.tolist() == [i for i, part in enumerate(parts) for _ in range(len(part))]
     np.testing.assert_array_equal(found.xyxy, np.concatenate([part.xyxy for part in parts]))
@@ -82,13 +82,13 @@ def test_test_photos_are_detected_in_as_detect_does(voc, cells):
 def test_the_least_score_is_a_confidence_in_the_tables_too(voc, cells):
     out, test = voc.parent / "out", read_images(voc, split="test")
     run = RunFolder(out / "train")
-    photos = _described(test, run, out / "test", 1, silent)
-    every = _detect(run.detector, test, *photos)
+    photos = describe_test(test, run, out / "test", 1, silent)
+    every = detect_described(run.detector, test, *photos)
     sure = np.sort(run.detector.confidence(every).score)
     gap = np.argmax(np.diff(sure))  # some on either side, and none near it
     how = replace(run.detector.detect_config, min_score=(sure[gap] + sure[gap + 1]) / 2)
     detector = replace(run.detector, detect_config=how)
-    found = _detect(detector, test, *photos)
+    found = detect_described(detector, test, *photos)
     parts = [detector.detect(path) for path in test.paths]
     assert 0 < len(found) < len(every)
     np.testing.assert_array_equal(found.xyxy, np.concatenate([part.xyxy for part in parts]))

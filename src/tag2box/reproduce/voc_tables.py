@@ -39,7 +39,16 @@ from tag2box.training.refinement import RefineConfig
 from tag2box.training.retraining import RetrainConfig
 from tag2box.windows.search import Windows
 
-__all__ = ["CLASSES", "OURS", "PAPER", "ROWS", "SIX", "run_voc_table"]
+__all__ = [
+    "CLASSES",
+    "OURS",
+    "PAPER",
+    "ROWS",
+    "SIX",
+    "describe_test",
+    "detect_described",
+    "run_voc_table",
+]
 
 CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable"),
@@ -125,7 +134,9 @@ def run_voc_table(
                 replace(train, truth=None), config, out / "train", workers=workers, progress=progress
             )
             run = RunFolder(out / "train")
-            found = _detect(run.detector, test, *_described(test, run, out / "test", workers, progress))
+            found = detect_described(
+                run.detector, test, *describe_test(test, run, out / "test", workers, progress)
+            )
             ap = evaluate(found, test)
             share = corloc(mined_windows(run), train)
             cells.append(
@@ -146,7 +157,7 @@ def _only(images: ImageSet, classes: Sequence[str]) -> ImageSet:
     return images.only(classes)
 
 
-def _described(
+def describe_test(
     images: ImageSet, trained: RunFolder, out: Path, workers: int | None, progress: Progress
 ) -> tuple[Windows, Features, Maps | None]:
     """Windows, features and maps of the test images, as the run describes its own; computed once."""
@@ -168,7 +179,7 @@ def _described(
     return windows, features, maps
 
 
-def _detect(
+def detect_described(
     detector: Detector, images: ImageSet, windows: Windows, features: Features, maps: Maps | None
 ) -> Detections:
     """What `detector.detect` finds, from windows, features and maps that are there already.
