@@ -136,3 +136,28 @@ def test_what_cannot_be_read_is_one_line(wrong, server):
     with pytest.raises(InputError) as error:
         read_images(wrong.format(server=server))
     assert "\n" not in str(error.value)
+
+
+def test_images_in_a_bucket_are_those_here(toys, monkeypatch):
+    """By moto, a server that speaks as S3 does."""
+    pytest.importorskip("s3fs")
+    moto = pytest.importorskip("moto.server")
+    import fsspec
+
+    server = moto.ThreadedMotoServer(port=0, verbose=False)
+    server.start()
+    try:
+        host, port = server.get_host_and_port()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+            monkeypatch.setenv(name, "test")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        files = fsspec.filesystem("s3")
+        files.mkdir("bucket")
+        for path in toys.iterdir():
+            files.pipe_file(f"bucket/toys/{path.name}", path.read_bytes())
+        here, there = read_images(toys), read_images("s3://bucket/toys")
+        assert (there.ids, there.tags.tolist()) == (here.ids, here.tags.tolist())
+        np.testing.assert_array_equal(read_image(there.paths[2]), read_image(here.paths[2]))
+    finally:
+        server.stop()
