@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from functools import partial
 from pathlib import Path
 
@@ -132,22 +133,54 @@ def test_a_run_on_a_cluster_has_the_same_bytes(client, toys, alone, tmp_path, mo
     assert {**contents(tmp_path), "run.json": b""} == {**alone, "run.json": b""}
 
 
-def test_workers_killed_at_any_moment_change_nothing(client, toys, alone, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.torture)])
+def test_workers_killed_at_any_moment_change_nothing(client, toys, alone, tmp_path, monkeypatch, kills):
     monkeypatch.setattr(runner_module, "SHARD", 3)
-    killed = []
+    rng, killed = np.random.default_rng(kills), []
 
     def kill(label, done, total):
-        if label in ("windows", "features") and len(killed) < 2:
-            pids = client.run(os.getpid)
-            if pids:
-                killed.append(next(iter(pids.values())))
-                os.kill(killed[-1], signal.SIGKILL)
+        if label in ("windows", "maps", "features", "objectness", "competition") and len(killed) < kills:
+            time.sleep(rng.random() / 10)
+            pids = []
+            while not pids:  # those that were killed come again
+                time.sleep(0.1)
+                pids = list(client.run(os.getpid, on_error="ignore").values())
+            killed.append(pids[rng.integers(len(pids))])
+            os.kill(killed[-1], signal.SIGKILL)
 
     with using(client, tmp_path):
         fit_run(toys, read_settings(Config(), None, FAST), tmp_path, workers=1, progress=kill)
-    assert len(killed) == 2
+    assert len(killed) == kills
     found = contents(tmp_path)
     assert {**found, "run.json": b""} == {**alone, "run.json": b""}
+
+
+@pytest.mark.torture
+def test_ctrl_c_is_one_line_and_the_run_goes_on(toys, alone, tmp_path):
+    photos, out = toys.paths[0].parent, tmp_path / "run"
+    settings = [word for each in FAST for word in ("--set", each)]
+    command = [
+        sys.executable,
+        "-m",
+        "tag2box",
+        "run",
+        photos,
+        "--out",
+        out,
+        "--cluster",
+        "local:1",
+        *settings,
+    ]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment}
+    with subprocess.Popen(command, start_new_session=True, **how) as process:
+        while not (out / "windows").exists() and process.poll() is None:
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: all of them hear it
+        error = process.communicate()[1]
+    assert process.returncode == 130
+    assert "Traceback" not in error
+    assert learned(toys, out)["detector.npz"] == alone["detector.npz"]
 
 
 SCHEDULER = """

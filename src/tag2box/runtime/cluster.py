@@ -5,7 +5,9 @@ folder, which all machines must see under the same name. A worker that dies has 
 is finished when the scheduler is lost is in the run folder: any later run goes on from there.
 """
 
+import logging
 import shutil
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -145,6 +147,19 @@ def using(where: Any, folder: str | Path) -> Iterator[None]:
 
 
 @contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes that are started here do not hear Ctrl-C: whoever started them does, and ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def _client(where: Any) -> Iterator[Any]:
     if not isinstance(where, str):
         yield where
@@ -155,10 +170,10 @@ def _client(where: Any) -> Iterator[Any]:
         raise InputError(INSTALL) from None
     kind, _, rest = where.partition(":")
     if kind == "local" and rest.isdecimal() and int(rest) > 0:
-        with (
-            LocalCluster(n_workers=int(rest), threads_per_worker=1, dashboard_address=None) as workers,
-            Client(workers) as client,
-        ):
+        how = {"n_workers": int(rest), "threads_per_worker": 1, "dashboard_address": None}
+        with _without_interrupts():
+            workers = LocalCluster(**how, silence_logs=logging.ERROR)
+        with workers, Client(workers) as client:
             yield client
         return
     if "://" not in where:

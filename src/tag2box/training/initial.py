@@ -21,7 +21,7 @@ from tag2box.mil.losses import LOSSES, SMOOTH, loss_named
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
 from tag2box.runtime.checks import check_above, check_at_least
 from tag2box.runtime.progress import Progress, silent
-from tag2box.training.scoring import Weights, score_blocks
+from tag2box.training.scoring import Weights, score_blocks, take_rows
 from tag2box.windows.search import Windows
 from tag2box.windows.spans import Spans
 
@@ -190,7 +190,7 @@ class _Machine:
         c, rows = self.config, np.concatenate([self.positives, self.held])
         if len(rows) == 0:
             return
-        A = Affine(self.X[rows].astype(np.float32), c.bias)
+        A = Affine(take_rows(self.X, rows), c.bias)
         y = np.repeat([1.0, -1.0], [len(self.positives), len(self.held)])
         cost = np.where(y > 0, c.C * c.positive_weight, c.C)
         problem = BagProblem(A, np.arange(len(rows) + 1), y, cost)

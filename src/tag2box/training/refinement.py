@@ -35,7 +35,7 @@ from tag2box.mil.smoothing import segment_max, segment_smoothed_max
 from tag2box.runtime.checks import check_above, check_at_least, check_choice
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.findings import Refined, with_findings
-from tag2box.training.scoring import Weights, score_groups, score_photos
+from tag2box.training.scoring import Weights, score_groups, score_photos, take_rows
 from tag2box.windows.search import Windows
 
 __all__ = ["RefineConfig", "refine"]
@@ -47,8 +47,8 @@ log = logging.getLogger("tag2box")
 
 METHODS = ("slsvm", "lsvm", "none")
 MAX_ITER = 200
-# Windows that a class holds at first, at most: 2 GB of 1024 dimensions. More images hold fewer windows each.
-MOST_HELD = 500_000
+# Windows that a class holds at first, at most: 2 GB of 1280 dimensions. More images hold fewer windows each.
+MOST_HELD = 400_000
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ class _Class:
         if self.done:
             return
         at = np.flatnonzero(self.held)
-        A = Affine(self.X[at].astype(np.float32), self.config.bias, self._prior(at))
+        A = Affine(take_rows(self.X, at), self.config.bias, self._prior(at))
         offsets = np.append(np.searchsorted(at, self.windows.offsets[self.bags]), len(at))
         problem = BagProblem(A, offsets, self.y, self.cost)
         with A.few_threads():

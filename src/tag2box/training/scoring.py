@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.packing import stored
 
-__all__ = ["Weights", "score_blocks", "score_groups", "score_photos", "score_windows"]
+__all__ = ["Weights", "score_blocks", "score_groups", "score_photos", "score_windows", "take_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -35,6 +35,14 @@ class Weights:
         """The weights of all classes, from θ = (w, v) of each; the intercept is bias times v."""
         together = np.stack(theta)
         return Weights(together[:, :-1], bias * together[:, -1], tuple(tuple(trace) for trace in traces))
+
+
+def take_rows(X: NDArray[np.floating], rows: NDArray[np.int64]) -> NDArray[np.float32]:
+    """These rows of X, in float32; block by block, since X may be of another type."""
+    out = np.empty((len(rows), X.shape[1]), np.float32)
+    for a in range(0, len(rows), BLOCK):
+        out[a : a + BLOCK] = X[rows[a : a + BLOCK]]
+    return out
 
 
 def score_windows(X: NDArray[np.floating], weights: Weights) -> NDArray[np.float32]:
