@@ -25,13 +25,14 @@ from tag2box.corrections import Corrections
 from tag2box.cover.config import known_tags
 from tag2box.detection.detections import Detections
 from tag2box.features.extract import Features
-from tag2box.pipeline import Known, learn_as_the_paper, learn_by_two_streams
+from tag2box.pipeline import learn_as_the_paper, learn_by_two_streams
 from tag2box.reproduce.voc_tables import describe_test, detect_described
 from tag2box.review.found import find_boxes
 from tag2box.review.sampling import mixed, random_order
 from tag2box.run_folder import RunFolder
 from tag2box.runtime.progress import silent
 from tag2box.runtime.runner import Runner
+from tag2box.sharded import Known
 from tag2box.stages import retrains, uses_maps
 from tag2box.training.corrected import (
     _Stacked,

@@ -20,14 +20,8 @@ from tag2box.run_folder import RunFolder, fit_run
 from tag2box.runtime.files import content_hash
 from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store
-from tag2box.stages import (
-    Description,
-    detections_key,
-    find_all_features,
-    find_all_windows,
-    find_maps,
-    stage_keys,
-)
+from tag2box.sharded import Description, find_all_features, find_all_windows, find_maps
+from tag2box.stages import detections_key, stage_keys
 
 PHOTOS, ROUNDS = 32, 3
 TICK = os.sysconf("SC_CLK_TCK")

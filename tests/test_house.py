@@ -86,6 +86,7 @@ ROOMS = (
         "detection",
         "evaluation",
         "stages",
+        "sharded",
         "costs",
         "pipeline",
         "run_notes",

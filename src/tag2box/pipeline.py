@@ -6,7 +6,7 @@ that was killed goes on where it stopped, and a changed setting costs only what 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,26 +19,24 @@ from tag2box.cover.sample import Sample, draw_sample
 from tag2box.cover.stage import find_covers
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector, detect_images
-from tag2box.features.extract import Features, find_projection
+from tag2box.features.extract import find_projection
 from tag2box.features.networks.content import network_hash
 from tag2box.images import ImageSet
-from tag2box.maps.competition import Activations, Competition, fit_activations
 from tag2box.maps.context import fit_context
-from tag2box.maps.object_maps import Maps, ObjectMaps, WindowObjectness, fit_object_maps
 from tag2box.maps.photo_maps import check_maps
 from tag2box.runtime.progress import Progress
 from tag2box.runtime.runner import Part, Runner
-from tag2box.stages import (
-    Config,
+from tag2box.sharded import (
     Description,
+    Known,
     count_all_neighbors,
+    find_all_competition,
     find_all_features,
+    find_all_objectness,
     find_all_windows,
     find_maps,
-    retrains,
-    scores_by_maps,
-    uses_maps,
 )
+from tag2box.stages import Config, retrains, scores_by_maps, uses_maps
 from tag2box.training.corrected import judged_context, judged_features, learn_corrected
 from tag2box.training.findings import ByPhoto, Refined
 from tag2box.training.initial import train_initial
@@ -47,12 +45,10 @@ from tag2box.training.retraining import find_boxes, findings, retrain, score_all
 from tag2box.training.scorer import Scorer
 from tag2box.training.scoring import Weights
 from tag2box.training.two_stream import train_two_stream
-from tag2box.windows.search import Windows
 
 __all__ = [
     "Config",
     "detect",
-    "find_all_objectness",
     "learn",
     "learn_again",
     "learn_as_the_paper",
@@ -126,16 +122,6 @@ def _as_detector(
         detect_config=config.detect,
         trace=found.trace,
     )
-
-
-@dataclass(frozen=True)
-class Known:
-    """What training starts from: the windows, their vectors, the photos' tags and maps."""
-
-    windows: Windows
-    features: Features
-    tags: NDArray[np.int8]
-    maps: Maps | None
 
 
 @dataclass(frozen=True)
@@ -298,67 +284,6 @@ def learn_again(
             progress=runner.progress,
         ),
     )
-
-
-def find_all_objectness(known: Known, config: Config, runner: Runner) -> WindowObjectness:
-    """4. Objectness: how well each window frames what its photo's map shows of the class."""
-    maps, windows, tags = known.maps, known.windows, known.tags
-    assert maps is not None
-    of = cache(lambda: fit_object_maps(maps, tags, config.maps.components))
-
-    def part(a: int, z: int) -> Part[NDArray[np.float32]]:
-        return partial(_alone, of(), maps.part(a, z), windows.part(a, z), config.maps.ring)
-
-    return runner.in_rows(
-        "objectness",
-        windows.offsets,
-        tags.shape[1],
-        "float32",
-        part,
-        lambda found: WindowObjectness(of(), found),
-        name="objectness",
-    )
-
-
-def _alone(of: ObjectMaps, maps: Maps, windows: Windows, ring: float, *_: object) -> NDArray[np.float32]:
-    return of.of_all(maps, windows, ring)
-
-
-def find_all_competition(
-    known: Known, alone: WindowObjectness, config: Config, runner: Runner
-) -> Competition:
-    """5. Competition: the same, where the tags of a photo share its object maps."""
-    maps, windows, tags = known.maps, known.windows, known.tags
-    assert maps is not None
-    activations = cache(lambda: fit_activations(maps, tags))
-
-    def part(a: int, z: int) -> Part[NDArray[np.float32]]:
-        rows = slice(windows.offsets[a], windows.offsets[z])
-        mine = replace(alone, objectness=alone.objectness[rows])
-        photos = maps.part(a, z), windows.part(a, z), tags[a:z]
-        return partial(_shared, activations(), mine, *photos, config.maps.ring)
-
-    return runner.in_rows(
-        "competition",
-        windows.offsets,
-        tags.shape[1],
-        "float32",
-        part,
-        lambda found: Competition(activations(), found),
-        name="objectness",
-    )
-
-
-def _shared(
-    activations: Activations,
-    alone: WindowObjectness,
-    maps: Maps,
-    windows: Windows,
-    tags: NDArray[np.int8],
-    ring: float,
-    *_: object,
-) -> NDArray[np.float32]:
-    return activations.compete(alone, maps, windows, tags, ring)
 
 
 def detect(detector: Detector, images: ImageSet, runner: Runner) -> Detections:

@@ -1,44 +1,29 @@
-"""What each stage depends on, by `Config` and the stages before it; the long ones, shard by shard."""
+"""`Config`, and what each stage depends on: its settings, and the stages before it."""
 
-from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tag2box.corrections.record import Corrections
 from tag2box.cover.config import CoverConfig
-from tag2box.cover.degrees import Degrees, block_count, count_blocks, join_degrees
 from tag2box.detection.config import DetectConfig
 from tag2box.features.backbone import load_network
-from tag2box.features.extract import Features, FeaturesConfig, find_features
+from tag2box.features.extract import FeaturesConfig
 from tag2box.features.networks.content import network_hash
-from tag2box.features.projection import Projection
 from tag2box.images import ImageSet
-from tag2box.maps.context import Context, contexts
-from tag2box.maps.object_maps import Maps, MapsConfig
-from tag2box.maps.photo_maps import find_cells, map_cells
+from tag2box.maps.object_maps import MapsConfig
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import content_hash
-from tag2box.runtime.progress import Progress
-from tag2box.runtime.runner import Part, Runner
+from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import stage_key
 from tag2box.training.initial import InitialConfig
 from tag2box.training.refinement import RefineConfig
 from tag2box.training.retraining import RetrainConfig
 from tag2box.training.two_stream import TwoStreamConfig
-from tag2box.windows.search import Windows, WindowsConfig, find_windows
+from tag2box.windows.search import WindowsConfig
 
 __all__ = [
     "VERSIONS",
     "Config",
-    "Description",
-    "count_all_neighbors",
     "detections_key",
-    "find_all_features",
-    "find_all_windows",
-    "find_maps",
     "retrains",
     "scores_by_maps",
     "stage_keys",
@@ -132,90 +117,6 @@ def scores_by_maps(config: Config) -> bool:
 def retrains(config: Config) -> bool:
     """Whether the detector is that of the two streams and the SVM behind them, or that of refinement."""
     return config.retrain.method != "none" and config.two_stream.weight > 0
-
-
-@dataclass(frozen=True)
-class Description:
-    """How windows become vectors: projected crops, and the context that the photos' maps give them."""
-
-    projection: Projection
-    context: Context | None
-    maps: Maps | None
-
-    @property
-    def width(self) -> int:
-        """The numbers of a vector."""
-        return int(self.projection.A.shape[1]) + (self.context.width if self.context else 0)
-
-
-def find_all_windows(images: ImageSet, config: Config, runner: Runner) -> Windows:
-    """The windows of every photo, shard by shard."""
-
-    def part(a: int, z: int) -> Part[Windows]:
-        return partial(find_windows, images[a:z], config.windows)
-
-    return runner.in_shards("windows", len(images), part, Windows.concatenate)
-
-
-def find_all_features(
-    images: ImageSet, windows: Windows, how: Description, config: Config, runner: Runner
-) -> Features:
-    """The vectors of every window, shard by shard into one array on disk."""
-
-    def part(a: int, z: int) -> Part[NDArray[np.floating]]:
-        mine = replace(how, maps=how.maps.part(a, z) if how.maps and how.context else None)
-        return partial(_describe, images[a:z], windows.part(a, z), mine, config.features)
-
-    return runner.in_rows(
-        "features",
-        windows.offsets,
-        how.width,
-        config.features.dtype,
-        part,
-        lambda X: Features(X, windows.offsets),
-    )
-
-
-def _describe(
-    images: ImageSet,
-    windows: Windows,
-    how: Description,
-    config: FeaturesConfig,
-    workers: int | None,
-    progress: Progress,
-) -> NDArray[np.floating]:
-    """The vectors of some photos' windows."""
-    X = find_features(images, windows, how.projection, config, workers=workers, progress=progress).X
-    if how.context is None or how.maps is None:
-        return X
-    around = contexts(images, windows, how.maps, how.context, config, workers=workers, progress=progress)
-    return np.concatenate([X, np.concatenate(list(around)).astype(X.dtype)], axis=1)
-
-
-def find_maps(images: ImageSet, windows: Windows, config: Config, runner: Runner) -> Maps:
-    """The last map of every photo, shard by shard into one array on disk."""
-    side = config.maps.side
-    shape, offsets, channels = map_cells(windows, side, config.features)
-
-    def part(a: int, z: int) -> Part[NDArray[np.floating]]:
-        return partial(find_cells, images[a:z], side, config.features)
-
-    return runner.in_rows("maps", offsets, channels, "float16", part, lambda X: Maps(X, offsets, shape))
-
-
-def count_all_neighbors(
-    features: Features, tags: NDArray[np.int8], config: Config, runner: Runner
-) -> Degrees:
-    """The degrees of every window, block by block."""
-    cover = config.cover
-
-    def count(skip: Container[int], progress: Progress) -> Iterator[Degrees]:
-        return count_blocks(features, tags, cover, skip, progress, workers=runner.workers)
-
-    def joined(parts: Sequence[Degrees]) -> Degrees:
-        return join_degrees(features, tags, cover, parts)
-
-    return runner.in_blocks("degrees", block_count(features, tags, cover), count, joined)
 
 
 def stage_keys(

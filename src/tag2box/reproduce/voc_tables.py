@@ -24,16 +24,8 @@ from tag2box.run_folder import RunFolder, fit_run, mined_windows
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store, stage_key
-from tag2box.stages import (
-    VERSIONS,
-    Config,
-    Description,
-    find_all_features,
-    find_all_windows,
-    find_maps,
-    stage_keys,
-    uses_maps,
-)
+from tag2box.sharded import Description, find_all_features, find_all_windows, find_maps
+from tag2box.stages import VERSIONS, Config, stage_keys, uses_maps
 from tag2box.training.initial import InitialConfig
 from tag2box.training.refinement import RefineConfig
 from tag2box.training.retraining import RetrainConfig
