@@ -25,9 +25,10 @@ from tag2box.cover.sample import draw_sample
 from tag2box.cover.stage import find_covers
 from tag2box.features.extract import Features
 from tag2box.maps.object_maps import Maps
-from tag2box.pipeline import Config, Known, find_all_competition, find_all_objectness
+from tag2box.pipeline import Config
 from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store, stage_key
+from tag2box.sharded import Known, find_all_competition, find_all_objectness
 from tag2box.training.initial import InitialConfig, train_initial
 from tag2box.training.refinement import RefineConfig, refine
 from tag2box.training.retraining import RetrainConfig, find_boxes, findings, retrain

@@ -20,16 +20,16 @@ ROUNDS = 3
 
 
 def run():
-    yield from compare("made, voc6's size", *made(1062, 260, 128), k=60)
-    yield from compare("made, VOC 2007's size", *made(5011, 300, 256), k=125)
-    yield from compare("isotropic (the worst case)", *made(1062, 260, 128, isotropic=True), k=60)
+    yield from compare("synthetic, voc6's size", *synthetic(1062, 260, 128), k=60)
+    yield from compare("synthetic, VOC 2007's size", *synthetic(5011, 300, 256), k=125)
+    yield from compare("isotropic (the worst case)", *synthetic(1062, 260, 128, isotropic=True), k=60)
     run = trained()
     features = run.result("features")
     X = compared(features, run.config.cover).astype(np.float32)
     yield from compare("a run's own", X, features.offsets, k=60)
 
 
-def made(n_images, per, d, isotropic=False, seed=0):
+def synthetic(n_images, per, d, isotropic=False, seed=0):
     """Rows like whitened CNN features: unit length, variances falling as i^-0.6, windows of an image alike.
 
     A window is a mixture of one of its image's 6 topics (of 100 in all, some strong, some weak), of the
