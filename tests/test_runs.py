@@ -5,6 +5,7 @@ import shutil
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tests._toys import FAST, contents, make_toys
 
@@ -14,7 +15,7 @@ from tag2box.cli.app import main
 from tag2box.cli.run import _default_out
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.pipeline import Config
-from tag2box.run_folder import RunFolder, detect_run, fit_run
+from tag2box.run_folder import RunFolder, detect_run, fit_run, mined_windows
 from tag2box.run_notes import write_run
 from tag2box.runtime.config import read_settings
 from tag2box.runtime.files import checked_json
@@ -215,3 +216,12 @@ def test_a_folder_by_a_version_without_checksums_is_read_and_goes_on(run, images
     assert folder.outdated  # it does not say
     assert all(cost["reused"] for cost in fit_run(images, CONFIG, run, workers=1).values())
     assert RunFolder(run).outdated is None
+
+
+def test_a_run_of_before_boxes_were_voted_shows_its_windows(run, monkeypatch):
+    folder = RunFolder(run)
+    windows, found = folder.result("windows"), folder.result(folder.last_stage)
+    assert len(mined_windows(folder)) == sum(map(len, found.mined)) > 0
+    old = {"windows": windows, folder.last_stage: replace(found, boxes=())}
+    monkeypatch.setattr(folder, "result", old.__getitem__)
+    assert mined_windows(folder).xyxy.tolist() == windows.xyxy[np.concatenate(found.mined)].tolist()

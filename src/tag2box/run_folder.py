@@ -254,9 +254,10 @@ def mined_windows(run: RunFolder) -> Detections:
     windows = run.result("windows")
     refined = run.result(run.last_stage)
     row = np.concatenate([np.empty(0, np.int64), *refined.mined])
+    voted = np.concatenate([np.empty((0, 4), np.float32), *refined.boxes])
     return Detections(
         image=windows.image_of(row),
-        xyxy=np.concatenate([np.empty((0, 4), np.float32), *refined.boxes]),
+        xyxy=voted if refined.boxes else windows.xyxy[row],  # runs of before have no voted boxes
         score=np.concatenate([np.empty(0), *refined.best]),
         label=np.repeat(np.arange(len(refined.mined)), [len(rows) for rows in refined.mined]),
         ids=run.images.ids,
