@@ -227,7 +227,7 @@ def test_wrong_use_is_one_line(tmp_path, images):
         ((found, images, tmp_path, "csv"), "is a folder"),
         ((found, images, tmp_path / "file", "voc"), "is a file"),
         ((found, images.take([1, 2]), tmp_path / "x", "csv"), "1 images with detections are not"),
-        ((found, images.paths[:2], tmp_path / "x", "csv"), "3 ids, 2 files"),
+        ((found, images.paths[:2], tmp_path / "x", "csv"), "3 ids and 2 files"),
         ((Detections([5], [[0, 0, 1, 1]], [1], [0]), images, tmp_path / "x", "csv"), "beyond those given"),
         ((slash, images, tmp_path / "x", "comp4"), "cannot be part of a file name"),
         ((up, images.paths[:1], tmp_path / "x", "voc"), "outside of the folder"),

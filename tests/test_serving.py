@@ -235,7 +235,7 @@ def test_the_command_serves_and_ends(review_run):
             process.send_signal(2)
             _, errors = process.communicate(timeout=20)
     assert errors == ""
-    assert process.returncode == 130  # of Ctrl+C
+    assert process.returncode in {0, 130}  # of Ctrl+C, as uvicorn takes it or hands it on
 
 
 def test_a_run_without_a_detector_is_one_line(review_run, tmp_path):

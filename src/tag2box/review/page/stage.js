@@ -160,8 +160,7 @@ export class Stage {
   }
 
   change(id, name, xyxy, state = "accepted") {
-    const round = (value) => Math.round(value * 10) / 10;
-    return { set: "box", photo: this.photo.number, box: id, class: name, xyxy: xyxy.map(round), state };
+    return { set: "box", photo: this.photo.number, box: id, class: name, xyxy, state };
   }
 
   setDrawing(on) {
