@@ -16,6 +16,7 @@ FAST = (
     "features.grid=1",
     "features.dimensions=8",
     "maps.side=96",
+    "maps.fine_side=192",
 )
 
 

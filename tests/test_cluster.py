@@ -198,6 +198,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_lost_scheduler_is_one_line_and_the_run_goes_on_without(toys, alone, tmp_path, monkeypatch):
     monkeypatch.setattr(runner_module, "SHARD", 3)
     script = tmp_path / "scheduler.py"
