@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test test-slow torture bench docs lint format lock clean help
+.PHONY: demo test cover test-slow torture bench docs lint format lock clean help
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -12,6 +12,9 @@ demo: .venv/run  ## see what tag2box does
 	$(BIN)/tag2box demo
 
 test: .venv/dev lint  ## environment, lint, types, tests
+	$(BIN)/python -m pytest -n auto --maxprocesses=8 --dist worksteal -m "not slow and not torture"
+
+cover: .venv/dev  ## the same tests, and the lines that none of them runs
 	$(BIN)/python -m pytest -n auto --maxprocesses=8 --dist worksteal -m "not slow and not torture" --cov --cov-report=term:skip-covered
 
 test-slow: .venv/dev  ## the tests that take minutes
