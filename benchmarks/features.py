@@ -14,8 +14,10 @@ from benchmarks import Line, Skip, data, top_windows
 from tag2box.data.decoding import read_image
 from tag2box.data.reading import read_images
 from tag2box.features.backbone import load_network
-from tag2box.features.extract import FeaturesConfig, find_features, find_projection, window_features
+from tag2box.features.config import FeaturesConfig
+from tag2box.features.extract import find_features, find_projection
 from tag2box.features.modes import padded
+from tag2box.features.one_photo import window_features
 from tag2box.windows.search import selective_search
 
 DEFAULT = FeaturesConfig()
@@ -119,7 +121,8 @@ def precision(images, windows):
 FIRST = """
 import numpy as np, sys, time
 started = time.perf_counter()
-from tag2box.features.extract import FeaturesConfig, window_features
+from tag2box.features.config import FeaturesConfig
+from tag2box.features.one_photo import window_features
 from tag2box.features.projection import Projection
 config = FeaturesConfig()
 h, w = map(int, sys.argv[1:])

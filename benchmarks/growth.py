@@ -23,7 +23,7 @@ from tag2box.cover.config import CoverConfig
 from tag2box.cover.degrees import count_neighbors
 from tag2box.cover.sample import draw_sample
 from tag2box.cover.stage import find_covers
-from tag2box.features.extract import Features
+from tag2box.features.record import Features
 from tag2box.maps.object_maps import Maps
 from tag2box.pipeline import Config
 from tag2box.runtime.runner import Runner

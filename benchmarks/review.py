@@ -24,7 +24,7 @@ from tag2box.boxes import iou_matrix
 from tag2box.corrections import Corrections
 from tag2box.cover.config import known_tags
 from tag2box.detection.detections import Detections
-from tag2box.features.extract import Features
+from tag2box.features.record import Features
 from tag2box.pipeline import learn_as_the_paper, learn_by_two_streams
 from tag2box.reproduce.voc_tables import describe_test, detect_described
 from tag2box.review.found import find_boxes

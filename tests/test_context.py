@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from tag2box.errors import InputError
-from tag2box.features.extract import FeaturesConfig
+from tag2box.features.config import FeaturesConfig
 from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations, fit_activations
 from tag2box.maps.context import Context, Photo, contexts, fit_context, photo_context

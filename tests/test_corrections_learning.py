@@ -12,7 +12,8 @@ from tests._review import copied, far_box
 from tag2box import Detector
 from tag2box.boxes import iou_matrix
 from tag2box.corrections import CorrectionLog, Corrections
-from tag2box.features.extract import Features, window_features
+from tag2box.features.one_photo import window_features
+from tag2box.features.record import Features
 from tag2box.maps.context import Photo, photo_context
 from tag2box.run_corrections import corrected_boxes
 from tag2box.run_folder import RunFolder, fit_run

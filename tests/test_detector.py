@@ -15,7 +15,7 @@ from tag2box.boxes import iou_matrix
 from tag2box.detection.config import DetectConfig
 from tag2box.detection.detector import Detector
 from tag2box.errors import InputError
-from tag2box.features.extract import FeaturesConfig
+from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.content import network_hash
 from tag2box.features.projection import Projection
 from tag2box.maps.object_maps import MapsConfig, ObjectMaps, measure_objectness

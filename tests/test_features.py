@@ -8,11 +8,13 @@ from PIL import Image
 
 from tag2box.errors import InputError
 from tag2box.features.backbone import load_network
+from tag2box.features.config import FeaturesConfig
 from tag2box.features.crops import crop_map
-from tag2box.features.extract import FeaturesConfig, find_features, find_projection, window_features
+from tag2box.features.extract import find_features, find_projection
 from tag2box.features.modes import Shared, Warp
 from tag2box.features.networks.inference import How, Part
 from tag2box.features.networks.onnx_writer import Graph
+from tag2box.features.one_photo import window_features
 from tag2box.features.projection import Projection, fit_projection
 from tag2box.images import ImageSet
 from tag2box.maps.photo_maps import photo_map

@@ -13,7 +13,7 @@ from tests.test_backbone import PREPARE, own
 from tag2box import corloc, read_images
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
-from tag2box.features.extract import FeaturesConfig
+from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.onnx_writer import Graph
 from tag2box.maps.object_maps import (
     Maps,

@@ -9,8 +9,10 @@ from tests._toys import FAST, make_toys
 
 import tag2box as t2b
 from tag2box import run_folder
-from tag2box.features import extract
-from tag2box.features.extract import FeaturesConfig, find_features, measure_precision
+from tag2box.features import automatic, extract
+from tag2box.features.automatic import measure_precision
+from tag2box.features.config import FeaturesConfig
+from tag2box.features.extract import find_features
 from tag2box.features.networks import precision
 from tag2box.features.networks.inference import offered
 from tag2box.features.networks.precision import Speeds, fastest
@@ -144,7 +146,7 @@ def test_workers_are_told_the_precision(images, monkeypatch):
         told.append(function.args[0].precision)
         return [np.zeros((1, 1))] * len(jobs)
 
-    monkeypatch.setattr(extract, "measure_precision", lambda _config: Speeds("f16", {}))
+    monkeypatch.setattr(automatic, "measure_precision", lambda _config: Speeds("f16", {}))
     monkeypatch.setattr(extract, "map_ordered", map_ordered)
     windows = Windows(
         np.ones((len(images), 4), np.float32), np.arange(len(images) + 1), np.ones((len(images), 2))

@@ -5,7 +5,7 @@ import pytest
 
 from tag2box.boxes import iou_matrix
 from tag2box.errors import InputError
-from tag2box.features.extract import Features
+from tag2box.features.record import Features
 from tag2box.training.retraining import RetrainConfig, agreement, find_boxes, label_windows, retrain
 from tag2box.training.two_stream import TwoStream
 from tag2box.windows.record import Windows

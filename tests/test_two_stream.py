@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import approx_fprime
 
 from tag2box.errors import InputError
-from tag2box.features.extract import Features
+from tag2box.features.record import Features
 from tag2box.training.two_stream import TwoStream, TwoStreamConfig, _Block, train_two_stream
 
 

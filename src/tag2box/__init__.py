@@ -25,13 +25,10 @@ if TYPE_CHECKING:
     from tag2box.errors import InputError, Tag2BoxError
     from tag2box.estimator import Tag2Box
     from tag2box.evaluation.scores import CorLoc, Scores, corloc, evaluate
-    from tag2box.features.extract import (
-        Features,
-        FeaturesConfig,
-        find_features,
-        find_projection,
-        window_features,
-    )
+    from tag2box.features.config import FeaturesConfig
+    from tag2box.features.extract import find_features, find_projection
+    from tag2box.features.one_photo import window_features
+    from tag2box.features.record import Features
     from tag2box.images import ImageSet, Truth
     from tag2box.maps.object_maps import MapsConfig
     from tag2box.mil.bags import Bags, PerInstance
@@ -106,8 +103,8 @@ _HOME = {
     "DetectConfig": "detection.config",
     "Detections": "detection.detections",
     "Detector": "detection.detector",
-    "Features": "features.extract",
-    "FeaturesConfig": "features.extract",
+    "Features": "features.record",
+    "FeaturesConfig": "features.config",
     "ImageSet": "images",
     "InitialConfig": "training.initial",
     "InputError": "errors",
@@ -143,7 +140,7 @@ _HOME = {
     "selective_search": "windows.search",
     "simplex_projection": "mil.smoothing",
     "smoothed_max": "mil.smoothing",
-    "window_features": "features.extract",
+    "window_features": "features.one_photo",
     "write_detections": "detection.writing",
 }
 

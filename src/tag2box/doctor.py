@@ -11,7 +11,8 @@ from typing import Any
 
 import tag2box
 from tag2box.errors import Tag2BoxError
-from tag2box.features.extract import FeaturesConfig, measure_precision
+from tag2box.features.automatic import measure_precision
+from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.inference import offered
 from tag2box.features.networks.openvino_engine import devices
 from tag2box.features.networks.processor import guard_onednn, instructions

@@ -19,7 +19,8 @@ from tag2box.data.reading import read_images
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.features.extract import FeaturesConfig, measure_precision
+from tag2box.features.automatic import measure_precision
+from tag2box.features.config import FeaturesConfig
 from tag2box.images import ImageSet
 from tag2box.pipeline import Config, detect, learn
 from tag2box.run_notes import (

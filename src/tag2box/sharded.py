@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.cover.degrees import Degrees, block_count, count_blocks, join_degrees
-from tag2box.features.extract import Features, FeaturesConfig, find_features
+from tag2box.features.config import FeaturesConfig
+from tag2box.features.extract import find_features
 from tag2box.features.projection import Projection
+from tag2box.features.record import Features
 from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations, Competition, fit_activations
 from tag2box.maps.context import Context, contexts

@@ -6,7 +6,7 @@ from tag2box.corrections.record import Corrections
 from tag2box.cover.config import CoverConfig
 from tag2box.detection.config import DetectConfig
 from tag2box.features.backbone import load_network
-from tag2box.features.extract import FeaturesConfig
+from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.content import network_hash
 from tag2box.images import ImageSet
 from tag2box.maps.object_maps import MapsConfig

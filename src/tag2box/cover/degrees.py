@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.cover.config import CoverConfig, known_tags
-from tag2box.features.extract import Features
+from tag2box.features.record import Features
 from tag2box.neighbors.search import Neighbors, block_size, neighbor_blocks
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent

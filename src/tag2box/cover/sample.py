@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tag2box.cover.config import CoverConfig
 from tag2box.cover.degrees import compared
 from tag2box.cover.greedy import Cover
-from tag2box.features.extract import Features
+from tag2box.features.record import Features
 from tag2box.windows.record import Windows
 
 __all__ = ["Sample", "draw_images", "draw_sample"]

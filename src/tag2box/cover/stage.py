@@ -17,7 +17,7 @@ from tag2box.cover.greedy import Cover, greedy_cover
 from tag2box.cover.mining import negative_mining
 from tag2box.cover.snapping import best_share, contrast, snap
 from tag2box.errors import InputError
-from tag2box.features.extract import Features
+from tag2box.features.record import Features
 from tag2box.neighbors.search import Neighbors, group_neighbors
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.search import Windows

@@ -17,8 +17,10 @@ from tag2box.detection.config import DetectConfig
 from tag2box.detection.detections import Detections, detect_windows
 from tag2box.detection.storing import detector_bytes, read_detector
 from tag2box.errors import InputError
-from tag2box.features.extract import FeaturesConfig, resolved, window_features
+from tag2box.features.automatic import resolved
+from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.content import network_hash
+from tag2box.features.one_photo import window_features
 from tag2box.features.projection import Projection
 from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations

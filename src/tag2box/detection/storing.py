@@ -9,7 +9,7 @@ import numpy as np
 
 from tag2box.detection.config import DetectConfig
 from tag2box.errors import InputError
-from tag2box.features.extract import FeaturesConfig
+from tag2box.features.config import FeaturesConfig
 from tag2box.features.projection import Projection
 from tag2box.maps.object_maps import MapsConfig
 from tag2box.runtime.arrays import read_with_header, with_header

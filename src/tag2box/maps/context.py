@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.data.decoding import Source
+from tag2box.features.automatic import resolved
+from tag2box.features.config import FeaturesConfig
 from tag2box.features.crops import cell_weights
-from tag2box.features.extract import FeaturesConfig, resolved
 from tag2box.images import ImageSet
 from tag2box.maps.object_maps import Maps, MapsConfig
 from tag2box.maps.photo_maps import photo_map

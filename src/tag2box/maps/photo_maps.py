@@ -8,9 +8,11 @@ from numpy.typing import NDArray
 
 from tag2box.data.decoding import Source, read_small
 from tag2box.errors import InputError
+from tag2box.features.automatic import how_of, resolved
 from tag2box.features.backbone import load_network
-from tag2box.features.extract import FeaturesConfig, check_finite, how_of, resolved
+from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.content import network_hash
+from tag2box.features.one_photo import check_finite
 from tag2box.features.whole_photo import WholePhoto
 from tag2box.images import ImageSet
 from tag2box.runtime.executor import map_ordered

@@ -17,7 +17,7 @@ from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector
 from tag2box.errors import InputError
 from tag2box.evaluation.scores import corloc, evaluate
-from tag2box.features.extract import Features
+from tag2box.features.record import Features
 from tag2box.images import ImageSet
 from tag2box.maps.object_maps import Maps
 from tag2box.run_folder import RunFolder, fit_run, mined_windows

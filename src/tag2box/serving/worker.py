@@ -18,7 +18,7 @@ from tag2box.data.decoding import image_size
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.features.extract import resolved
+from tag2box.features.automatic import resolved
 from tag2box.runtime.blas import one_thread
 
 __all__ = ["answer", "boxes_of", "load", "without_path"]

@@ -15,8 +15,11 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.corrections.record import Corrections
-from tag2box.features.extract import Features, FeaturesConfig, features_of_photos, resolved
+from tag2box.features.automatic import resolved
+from tag2box.features.config import FeaturesConfig
+from tag2box.features.extract import features_of_photos
 from tag2box.features.projection import Projection
+from tag2box.features.record import Features
 from tag2box.images import ImageSet
 from tag2box.maps.context import Context, Photo, photo_context
 from tag2box.maps.object_maps import Maps

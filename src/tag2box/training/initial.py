@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.cover.greedy import Cover
-from tag2box.features.extract import Features
+from tag2box.features.record import Features
 from tag2box.mil.affine import Affine
 from tag2box.mil.losses import LOSSES, SMOOTH, loss_named
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import InputError
-from tag2box.features.extract import Features
+from tag2box.features.record import Features
 from tag2box.mil.affine import Affine
 from tag2box.mil.convex import ConvexHalf
 from tag2box.mil.losses import LOSSES, SMOOTH, loss_named

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.errors import InputError
-from tag2box.features.extract import Features
+from tag2box.features.record import Features
 from tag2box.maps.object_maps import Maps
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.checks import check_above, check_at_least, check_choice

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from tag2box.features.extract import Features
+from tag2box.features.record import Features
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.checks import check_above, check_at_least
 from tag2box.runtime.executor import n_workers
