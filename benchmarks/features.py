@@ -45,7 +45,7 @@ def speed(images, windows, projection):
         ours.append(
             timed(
                 lambda: [
-                    window_features(path, windows[i], projection, DEFAULT, streams=2)
+                    window_features(path, windows[i], projection, DEFAULT, threads=2)
                     for i, path in enumerate(images.paths)
                 ],
                 len(windows.xyxy),
@@ -97,7 +97,7 @@ def one_photo(images, projection):
     photo = read_image(images.paths[0])
     boxes = selective_search(photo)[:500]
     seconds = min(
-        timed(lambda: window_features(images.paths[0], boxes, projection, DEFAULT, streams=2), 1)[0]
+        timed(lambda: window_features(images.paths[0], boxes, projection, DEFAULT, threads=2), 1)[0]
         for _ in range(ROUNDS)
     )
     quality = f"{len(boxes)} windows, {photo.shape[1]} x {photo.shape[0]} px"
@@ -131,7 +131,7 @@ corner = np.random.default_rng(1).uniform(0, 0.7, (2000, 2))
 boxes = np.hstack([corner, corner + 0.25]) * [w, h, w, h]
 width = 320 * config.grid**2
 projection = Projection(np.zeros(width, np.float32), np.eye(width, 128, dtype=np.float32), "l2", 20.0)
-window_features(photo, boxes, projection, config, streams=2)
+window_features(photo, boxes, projection, config, threads=2)
 peak = open("/proc/self/status").read().split("VmHWM:")[1].split()[0]  # getrusage's counts its parent's too
 print(time.perf_counter() - started, int(peak) / 1024)
 """

@@ -101,7 +101,7 @@ def test_known_photos_are_recognized(name, tmp_path, monkeypatch):
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 def test_a_photo_has_the_same_numbers_in_any_batch_and_on_any_stream(network, photos, precision):
     one = Part(network, (8, 64, 64), How(precision), grid=2)
-    two = Part(network, (8, 64, 64), How(precision, streams=2), grid=2)
+    two = Part(network, (8, 64, 64), How(precision, threads=2), grid=2)
     expected = one(photos)
     order = np.random.default_rng(1).permutation(len(photos))
     np.testing.assert_array_equal(two(photos[order]), expected[order])

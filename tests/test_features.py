@@ -168,7 +168,7 @@ def test_features_depend_on_their_image_alone(scene, projection, tmp_path, mode)
     for i in (4, 1, 3):
         rows = slice(windows.offsets[i], windows.offsets[i + 1])
         photo = np.asarray(Image.open(images.paths[i]))
-        alone = window_features(photo, windows.xyxy[rows], projection, config, streams=2)
+        alone = window_features(photo, windows.xyxy[rows], projection, config, threads=2)
         np.testing.assert_array_equal(alone, features.X[rows])
         if len(alone):
             some = window_features(photo, windows.xyxy[rows][5:8], projection, config)

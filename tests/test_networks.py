@@ -56,7 +56,7 @@ def test_the_token_of_a_patch_is_its_cell(tmp_path, runtime, classes, registers)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
-def test_tokens_in_batches_and_streams_are_the_same(tmp_path, runtime):
+def test_tokens_in_batches_and_threads_are_the_same(tmp_path, runtime):
     network = load_network(write_vit(tmp_path / "v.onnx", toml=vit_toml()))
     pixels = np.random.default_rng(1).integers(0, 256, (11, 32, 32, 3)).astype(np.uint8)
     one, two = (Part(network, (4, 32, 32), How("f32", n, runtime=runtime), grid=2) for n in (1, 2))
@@ -184,7 +184,7 @@ def test_a_pooled_window_does_not_depend_on_the_others(tmp_path, photo):
     boxes = np.hstack([corner, corner + rng.uniform(4, 30, (150, 2))]).astype(np.float32)
     together = raw_features(photo, boxes, config)
     np.testing.assert_array_equal(raw_features(photo, boxes[70:73], config), together[70:73])
-    np.testing.assert_array_equal(raw_features(photo, boxes, config, streams=2), together)
+    np.testing.assert_array_equal(raw_features(photo, boxes, config, threads=2), together)
 
 
 CASES = [
@@ -210,7 +210,7 @@ def test_both_runtimes_give_the_same_vectors(tmp_path, photo, network, how):
     np.testing.assert_allclose(np.linalg.norm(one, axis=1), np.linalg.norm(two, axis=1), rtol=1e-3)
 
 
-def test_maps_by_onnxruntime_do_not_depend_on_workers_or_streams(tmp_path, photo):
+def test_maps_by_onnxruntime_do_not_depend_on_workers_or_threads(tmp_path, photo):
     (tmp_path / "thing").mkdir()
     for i in range(3):
         Image.fromarray(np.roll(photo, 10 * i, axis=1)).save(tmp_path / "thing" / f"{i}.png")
@@ -218,7 +218,7 @@ def test_maps_by_onnxruntime_do_not_depend_on_workers_or_streams(tmp_path, photo
     config = settings(write_cnn(tmp_path / "c.onnx"), runtime="onnxruntime")
     one, two = (find_cells(images, 96, config, workers=workers) for workers in (1, 2))
     np.testing.assert_array_equal(one, two)
-    maps = [photo_map(path, 96, config, streams=2).reshape(-1, one.shape[1]) for path in images.paths]
+    maps = [photo_map(path, 96, config, threads=2).reshape(-1, one.shape[1]) for path in images.paths]
     np.testing.assert_array_equal(np.concatenate(maps), one)
 
 

@@ -129,7 +129,7 @@ def test_cells_do_not_depend_on_the_workers(tmp_path):
     images = read_images(tmp_path)
     one, two = (find_cells(images, 128, FEATURES, workers=workers) for workers in (1, 2))
     np.testing.assert_array_equal(one, two)
-    maps = [photo_map(path, 128, FEATURES, streams=2).reshape(-1, one.shape[1]) for path in images.paths]
+    maps = [photo_map(path, 128, FEATURES, threads=2).reshape(-1, one.shape[1]) for path in images.paths]
     np.testing.assert_array_equal(np.concatenate(maps), one)
 
 

@@ -115,10 +115,10 @@ def allowed_cpus():
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="only Linux shows it")
-@pytest.mark.parametrize("streams", [1, 2])
-def test_no_thread_is_bound_to_fewer_cores_than_the_process(streams):
+@pytest.mark.parametrize("threads", [1, 2])
+def test_no_thread_is_bound_to_fewer_cores_than_the_process(threads):
     before = allowed_cpus()
-    part = Part(load_network("efficientnet-lite0"), (8, 64, 64), How("f32", streams), grid=2)
+    part = Part(load_network("efficientnet-lite0"), (8, 64, 64), How("f32", threads), grid=2)
     photos = np.zeros((64, 64, 64, 3), np.uint8)
     runner = threading.Thread(target=lambda: [part(photos) for _ in range(4)])
     runner.start()

@@ -169,14 +169,14 @@ class Detector:
                 f"detector was trained with: put them back, or learn again with tag2box run"
             )
 
-    def detect(self, source: Source, *, streams: int = 1) -> Detections:
+    def detect(self, source: Source, *, threads: int = 1) -> Detections:
         """Find the learned objects in one photo.
 
         Parameters
         ----------
         source : str, Path, ndarray or PIL.Image.Image
             The photo.
-        streams : int, default=1
+        threads : int, default=1
             The number of threads of the network.
 
         Returns
@@ -185,11 +185,11 @@ class Detector:
             The boxes by class, best first.
         """
         self.check_network()
-        windows, X, map_ = self.describe(source, streams=streams)
+        windows, X, map_ = self.describe(source, threads=threads)
         return self.select(self.scorer(X, windows.xyxy, windows.sizes[0], map_), windows)
 
     def describe(
-        self, source: Source, *, streams: int = 1
+        self, source: Source, *, threads: int = 1
     ) -> tuple[Windows, NDArray[np.floating], NDArray[np.float16] | None]:
         """Find and describe the windows of one photo.
 
@@ -197,7 +197,7 @@ class Detector:
         ----------
         source : str, Path, ndarray or PIL.Image.Image
             The photo.
-        streams : int, default=1
+        threads : int, default=1
             The number of threads of the network.
 
         Returns
@@ -210,13 +210,13 @@ class Detector:
             The last map of the photo, if it is needed.
         """
         windows = search_windows(source, self.windows)
-        X = window_features(source, windows.xyxy, self.projection, self.features, streams=streams)
+        X = window_features(source, windows.xyxy, self.projection, self.features, threads=threads)
         if self.context is None and not self.scorer.needs_map:
             return windows, X, None
-        map_ = photo_map(source, self.maps.side, self.features, streams=streams)
+        map_ = photo_map(source, self.maps.side, self.features, threads=threads)
         if self.context is not None:
             photo = Photo(source, map_, windows.sizes[0], windows.xyxy)
-            more = photo_context(self.context, self.features, photo, streams=streams)
+            more = photo_context(self.context, self.features, photo, threads=threads)
             X = np.concatenate([X, more.astype(X.dtype)], axis=1)
         return windows, X, map_
 

@@ -39,9 +39,9 @@ def mode_of(config: FeaturesConfig, network: Network) -> str:
     return "pool" if network.cut is None or network.size is not None else "shared"
 
 
-def how_of(config: FeaturesConfig, streams: int) -> How:
+def how_of(config: FeaturesConfig, threads: int) -> How:
     """How the network is to be run."""
-    return How(config.precision, streams, config.device, config.runtime)
+    return How(config.precision, threads, config.device, config.runtime)
 
 
 @lru_cache(maxsize=16)

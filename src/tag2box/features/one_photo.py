@@ -33,7 +33,7 @@ def window_features(
     config: FeaturesConfig,
     *,
     flip: bool = False,
-    streams: int = 1,
+    threads: int = 1,
 ) -> NDArray[np.floating]:
     """Compute the features of some boxes of one photo.
 
@@ -49,7 +49,7 @@ def window_features(
         The settings.
     flip : bool, default=False
         Whether to see the photo in a mirror; row i still belongs to box i.
-    streams : int, default=1
+    threads : int, default=1
         The number of threads.
 
     Returns
@@ -69,7 +69,7 @@ def window_features(
     >>> t2b.window_features(photo, boxes, first_four, config).shape
     (2, 4)
     """
-    vectors = projection(raw_features(source, boxes, config, flip=flip, streams=streams))
+    vectors = projection(raw_features(source, boxes, config, flip=flip, threads=threads))
     with np.errstate(over="ignore"):
         stored = vectors.astype(config.dtype)
     if not np.isfinite(stored).all():
@@ -78,11 +78,11 @@ def window_features(
 
 
 def raw_features(
-    source: Source, boxes: Floats, config: FeaturesConfig, *, flip: bool = False, streams: int = 1
+    source: Source, boxes: Floats, config: FeaturesConfig, *, flip: bool = False, threads: int = 1
 ) -> Floats:
     """Pooled vectors before the projection, (n, grid * grid * c)."""
     boxes = as_boxes(boxes)
-    extract = _extractor(resolved(config), streams, network_hash(config.network))
+    extract = _extractor(resolved(config), threads, network_hash(config.network))
     if len(boxes) == 0:
         return np.empty((0, extract.width), np.float32)
     photo, full_size = read_small(source, extract.reading_side)
@@ -107,9 +107,9 @@ def check_finite(numbers: NDArray[np.floating], source: Source, config: Features
 
 
 @lru_cache(maxsize=2)
-def _extractor(config: FeaturesConfig, streams: int, _content: str) -> Shared | Warp | Pool:
+def _extractor(config: FeaturesConfig, threads: int, _content: str) -> Shared | Warp | Pool:
     """The compiled network; made once per process and content, since that takes some tenths of a second."""
-    network, how = network_of(config), how_of(config, streams)
+    network, how = network_of(config), how_of(config, threads)
     if config.mode == "pool":
         return Pool(network, how, side=max(config.levels), padding=config.padding, grid=config.grid)
     if config.mode == "warp":

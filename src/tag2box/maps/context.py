@@ -83,11 +83,11 @@ class Photo:
     boxes: Floats
 
 
-def photo_context(context: Context, config: FeaturesConfig, photo: Photo, *, streams: int = 1) -> Floats:
+def photo_context(context: Context, config: FeaturesConfig, photo: Photo, *, threads: int = 1) -> Floats:
     """The context of the boxes of one photo, (n, context.width)."""
     maps = [photo.map_]
     if context.fine_side:
-        maps.append(photo_map(photo.source, context.fine_side, config, streams=streams))
+        maps.append(photo_map(photo.source, context.fine_side, config, threads=threads))
     with one_thread():  # products of one photo are small
         return np.concatenate([context(map_, photo.boxes, photo.size) for map_ in maps], axis=1)
 

@@ -28,9 +28,9 @@ WITHOUT = (
 )
 
 
-def photo_map(source: Source, side: int, config: FeaturesConfig, *, streams: int = 1) -> NDArray[np.float16]:
+def photo_map(source: Source, side: int, config: FeaturesConfig, *, threads: int = 1) -> NDArray[np.float16]:
     """The map of one photo, file or array, by the network of `config`: (h, w, c)."""
-    network = _network(config, streams)
+    network = _network(config, threads)
     photo, (width, height) = read_small(source, network.reading_side(side))
     map_ = network(photo, (height, width), side)
     clipped = np.clip(map_, -LARGEST, LARGEST)
@@ -76,14 +76,14 @@ def _cells(side: int, config: FeaturesConfig, path: Path) -> NDArray[np.float16]
     return map_.reshape(-1, map_.shape[-1])
 
 
-def _network(config: FeaturesConfig, streams: int) -> WholePhoto:
-    return _compiled(resolved(config), streams, network_hash(config.network))
+def _network(config: FeaturesConfig, threads: int) -> WholePhoto:
+    return _compiled(resolved(config), threads, network_hash(config.network))
 
 
 @lru_cache(maxsize=2)
-def _compiled(config: FeaturesConfig, streams: int, _content: str) -> WholePhoto:
+def _compiled(config: FeaturesConfig, threads: int, _content: str) -> WholePhoto:
     """The whole network; compiled once per process and content."""
-    network = WholePhoto(load_network(config.network), how_of(config, streams))
+    network = WholePhoto(load_network(config.network), how_of(config, threads))
     if network.network.size is None:
         network.cells  # noqa: B018  refuses a map that does not grow with the photo
     return network

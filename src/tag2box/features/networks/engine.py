@@ -18,12 +18,12 @@ PRECISIONS = {"f32": "FP32", "bf16": "BF16", "f16": "FP16"}
 class How:
     """precision: one of `PRECISIONS`; what a device does not offer is computed in f32, or emulated.
 
-    streams: threads to use, one for each. device: "auto" is a GPU where the runtime offers one; there, its
-    driver decides whether results repeat. runtime: one of `RUNTIMES`.
+    threads: how many to use, one batch on each. device: "auto" is a GPU where the runtime offers one; there,
+    its driver decides whether results repeat. runtime: one of `RUNTIMES`.
     """
 
     precision: str = "f32"
-    streams: int = 1
+    threads: int = 1
     device: str = "auto"
     runtime: str = "openvino"
 
@@ -40,5 +40,5 @@ class Engine(Protocol):
     output: tuple[int, ...]
 
     def each(self, batches: Iterable[NDArray[Any]]) -> list[NDArray[np.float32]]:
-        """Run every batch, as many at a time as there are streams; results in order."""
+        """Run every batch, as many at a time as there are threads; results in order."""
         ...

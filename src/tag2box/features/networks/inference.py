@@ -1,7 +1,7 @@
 """Run a network, whole or cut in two, on any engine; whatever it gives becomes a map with channels last.
 
 Every stream runs on one thread and every batch has the same shape, so that a window's numbers depend neither
-on its batch nor on the number of streams.
+on its batch nor on the number of threads.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -64,9 +64,9 @@ class Part:
         return np.concatenate(self.each(batches))[: len(x)]
 
     def each(self, batches: Iterable[NDArray[Any]]) -> list[Floats]:
-        """Run every batch, as many at a time as there are streams; results in order.
+        """Run every batch, as many at a time as there are threads; results in order.
 
-        A batch may be made while the one before it runs: `batches` is read as streams become free.
+        A batch may be made while the one before it runs: `batches` is read as threads become free.
         """
         sizes: list[tuple[int, int]] = []
 

@@ -51,17 +51,17 @@ class OnnxRuntime:
         self.half = port.type == "tensor(float16)"
         self.name, self.network = port.name, network
         # DirectML does not run one session on several threads.
-        self.streams = 1 if provider == PROVIDERS["DirectML"] else how.streams
+        self.threads = 1 if provider == PROVIDERS["DirectML"] else how.threads
         channels = 3 if self.is_image else port.shape[1] if isinstance(port.shape[1], int) else -1
         self.input: tuple[tuple[int, ...], np.dtype[Any]]
         self.input = (self.batch, h, w, channels), np.dtype(np.uint8 if self.is_image else np.float32)
         self.output = _channels_last(self.session.get_outputs()[0].shape)
 
     def each(self, batches: Iterable[NDArray[Any]]) -> list[NDArray[np.float32]]:
-        """Run every batch, as many at a time as there are streams; results in order."""
-        if self.streams == 1:
+        """Run every batch, as many at a time as there are threads; results in order."""
+        if self.threads == 1:
             return [self._run(batch) for batch in batches]
-        with ThreadPoolExecutor(self.streams) as pool:
+        with ThreadPoolExecutor(self.threads) as pool:
             return list(pool.map(self._run, batches))
 
     def _run(self, batch: NDArray[Any]) -> NDArray[np.float32]:

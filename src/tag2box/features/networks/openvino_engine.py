@@ -60,10 +60,10 @@ class OpenVino:
         self.network, self.batch = network, shape[0]
         self.input = shape_of(port), np.dtype(port.element_type.to_dtype())
         self.output = shape_of(compiled.output(0))
-        self.queue = ov.AsyncInferQueue(compiled, how.streams)
+        self.queue = ov.AsyncInferQueue(compiled, how.threads)
 
     def each(self, batches: Iterable[NDArray[Any]]) -> list[NDArray[np.float32]]:
-        """Run every batch, as many at a time as there are streams; results in order."""
+        """Run every batch, as many at a time as there are threads; results in order."""
         results: list[Any] = []
 
         def keep(request: Any, i: int) -> None:
@@ -111,9 +111,9 @@ def _own_batch(model: "ov.Model", shape: tuple[int, int, int]) -> tuple[int, int
 def _settings(how: How, available: list[str]) -> tuple[str, dict[str, Any]]:
     """OpenVINO's device and settings."""
     device = _device(how.device, available)
-    settings: dict[str, Any] = {"NUM_STREAMS": how.streams}
+    settings: dict[str, Any] = {"NUM_STREAMS": how.threads}
     if device == "CPU":
-        settings["INFERENCE_NUM_THREADS"] = how.streams
+        settings["INFERENCE_NUM_THREADS"] = how.threads
         # Every process would bind its first thread to the first core: workers would share that one.
         settings["ENABLE_CPU_PINNING"] = False
     settings["INFERENCE_PRECISION_HINT"] = how.precision
