@@ -8,14 +8,17 @@ from PIL import Image
 
 from tag2box.errors import InputError
 from tag2box.features.config import FeaturesConfig
+from tag2box.features.one_photo import photo_map, window_features
+from tag2box.features.projection import Projection
 from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations, fit_activations
-from tag2box.maps.context import Context, Photo, contexts, fit_context, photo_context
+from tag2box.maps.context import Context, Photo, fit_context, photo_context
+from tag2box.maps.description import Description, describe_images
 from tag2box.maps.object_maps import Maps, MapsConfig, ObjectMaps, WindowObjectness, measure_objectness
-from tag2box.maps.photo_maps import photo_map
 from tag2box.windows.record import Windows
 
 SIZE = np.array([80, 60])
+IDENTITY = Projection(np.zeros(320, np.float32), np.eye(320, 6, dtype=np.float32), "l2", 20.0)
 
 
 def context(c=5, k=3, ring=0.4, length=14.0, seed=0):
@@ -82,8 +85,13 @@ def test_context_has_a_finer_map_beside_the_other(tmp_path):
     plain = photo_context(replace(of, fine_side=0), config, given)
     np.testing.assert_array_equal(plain, found[:, : of.width // 2])
     images = ImageSet(("a",), (tmp_path / "a.png",), np.ones((1, 1), np.int8), ("cat",))
-    (mine,) = contexts(images, Windows.of_image(boxes, (80, 60)), maps, of, config)
-    np.testing.assert_array_equal(mine, found)
+    width = window_features(tmp_path / "a.png", boxes, IDENTITY, config)
+    how = Description(IDENTITY, of)
+    (mine,) = describe_images(images, Windows.of_image(boxes, (80, 60)), maps, how, config)
+    assert mine.shape == (len(boxes), how.width)
+    np.testing.assert_array_equal(mine, np.concatenate([width, found.astype(width.dtype)], axis=1))
+    (alone,) = describe_images(images, Windows.of_image(boxes, (80, 60)), None, Description(IDENTITY), config)
+    np.testing.assert_array_equal(alone, width)
 
 
 def test_components_are_those_of_most_variance():

@@ -23,11 +23,11 @@ from tag2box.features.extract import find_projection
 from tag2box.features.networks.content import network_hash
 from tag2box.images import ImageSet
 from tag2box.maps.context import fit_context
+from tag2box.maps.description import Description
 from tag2box.maps.photo_maps import check_maps
 from tag2box.runtime.progress import Progress
 from tag2box.runtime.runner import Part, Runner
 from tag2box.sharded import (
-    Description,
     Known,
     count_all_neighbors,
     find_all_competition,
@@ -81,8 +81,8 @@ def learn(
     context = None
     if maps and config.maps.context:
         context = runner.result("context", lambda: fit_context(maps, config.maps))
-    how = Description(projection, context, maps)
-    features = find_all_features(images, windows, how, config, runner)
+    how = Description(projection, context)
+    features = find_all_features(images, windows, maps, how, config, runner)
 
     # 4. to 8. What scores a window: as the paper learns it, or by two streams that compete.
     known = Known(windows, features, tags, maps)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from tag2box.corrections.record import Corrections
 from tag2box.cover.config import CoverConfig
 from tag2box.detection.config import DetectConfig
+from tag2box.features.automatic import cut_of
 from tag2box.features.backbone import load_network
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.content import network_hash
@@ -36,10 +37,10 @@ VERSIONS = {
     "photos": 1,
     "tags": 1,
     "network": 2,
-    "windows": 2,
-    "projection": 3,
+    "windows": 3,
+    "projection": 4,
     "features": 1,
-    "maps": 1,
+    "maps": 2,
     "context": 2,
     "objectness": 2,
     "competition": 1,
@@ -137,7 +138,7 @@ def stage_keys(
     stage("projection", described, "windows", "network")
     maps = config.maps
     engine = [config.features.precision, config.features.runtime, config.features.device]
-    stage("maps", [maps.side, *engine], "photos", "network")
+    stage("maps", [maps.side, *engine, cut_of(config.features)], "photos", "network")
     around = [maps.context, maps.context_ring, maps.context_length, maps.fine_side]
     stage("context", around, "maps")
     stage("features", config.features.dtype, "projection", *(["context"] if maps.context else []))

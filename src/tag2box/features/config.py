@@ -28,7 +28,7 @@ class FeaturesConfig:
         The map at which "shared" cuts. None is the network's own choice.
     crop : int, default=8
         The number of samples of that map per window and direction.
-    levels : tuple of int, default=(724, 512, 362, 256, 181)
+    levels : tuple of int, default=(1024, 512, 256)
         The long sides, in pixels, at which "shared" looks at the photo; "pool" takes the largest.
     size : int, default=128
         The width and height, in pixels, to which "warp" resizes a window.
@@ -78,7 +78,7 @@ class FeaturesConfig:
     crop: int = 8
     # shared: long sides of the photo, in pixels: the smaller a window, the larger the photo it is taken from.
     # The smallest serves windows as large as the photo. pool takes the largest alone.
-    levels: tuple[int, ...] = (724, 512, 362, 256, 181)
+    levels: tuple[int, ...] = (1024, 512, 256)
     # warp: pixels per window and direction.
     size: int = 128
     # Context on each side, as a share of the window. With more, a part of an object looks like all of it.

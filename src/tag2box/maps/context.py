@@ -10,27 +10,21 @@ With it, a linear SVM on true boxes gains twelve points of AP on VOC 2007 (docs/
 not kept: it is four times as large, and nothing else needs it.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.data.decoding import Source
-from tag2box.features.automatic import resolved
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.crops import cell_weights
-from tag2box.images import ImageSet
+from tag2box.features.one_photo import photo_map
+from tag2box.features.whole_photo import Seen
 from tag2box.maps.object_maps import Maps, MapsConfig
-from tag2box.maps.photo_maps import photo_map
 from tag2box.runtime.blas import one_thread
-from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.packing import stored
-from tag2box.runtime.progress import Progress, silent
-from tag2box.windows.record import Windows
 
-__all__ = ["Context", "Photo", "contexts", "fit_context", "photo_context"]
+__all__ = ["Context", "Photo", "fit_context", "photo_context"]
 
 Floats = NDArray[np.float32]
 
@@ -77,7 +71,7 @@ class Context:
 class Photo:
     """A photo, its last map, its width and height, and the boxes to describe."""
 
-    source: Source
+    source: Source | Seen
     map_: NDArray[np.floating]
     size: NDArray[np.int64]
     boxes: Floats
@@ -90,24 +84,6 @@ def photo_context(context: Context, config: FeaturesConfig, photo: Photo, *, thr
         maps.append(photo_map(photo.source, context.fine_side, config, threads=threads))
     with one_thread():  # products of one photo are small
         return np.concatenate([context(map_, photo.boxes, photo.size) for map_ in maps], axis=1)
-
-
-def contexts(
-    images: ImageSet,
-    windows: Windows,
-    maps: Maps,
-    context: Context,
-    config: FeaturesConfig,
-    *,
-    workers: int | None = 1,
-    progress: Progress = silent,
-) -> Iterator[Floats]:
-    """The context of the windows of each photo, in order."""
-    photos = [
-        Photo(path, np.asarray(maps[i]), windows.sizes[i], windows[i]) for i, path in enumerate(images.paths)
-    ]
-    job = partial(photo_context, context, resolved(config))
-    return map_ordered(job, photos, workers=workers, progress=progress, label="context")
 
 
 def _overlaps(edges: NDArray[np.float64], h: int, w: int) -> NDArray[np.float64]:

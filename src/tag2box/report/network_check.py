@@ -16,9 +16,8 @@ from tag2box.features.automatic import resolved
 from tag2box.features.backbone import Network, load_network, network_toml
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.understanding import MEAN, STD, understand
-from tag2box.features.one_photo import raw_features
+from tag2box.features.one_photo import photo_map, raw_features
 from tag2box.maps.object_maps import Maps, MapsConfig, fit_object_maps
-from tag2box.maps.photo_maps import photo_map
 from tag2box.report.thumbnails import Heat, with_heat
 from tag2box.runtime.files import write_whole
 
