@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tag2box.data.formats import coco, voc
-from tag2box.data.formats.cells import plain_cell
+from tag2box.data.formats.cells import COLUMNS, plain_cell
 from tag2box.data.formats.files import unique_ids
 from tag2box.data.formats.parsing import expecting, read_json, read_text
 from tag2box.detection.detections import FORMAT, Detections
@@ -18,8 +18,6 @@ from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
 __all__ = ["read_detections"]
-
-COLUMNS = ("file", "class", "score", "x1", "y1", "x2", "y2")
 
 
 def read_detections(path: str | Path, images: ImageSet | None = None) -> Detections:
