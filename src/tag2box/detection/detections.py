@@ -172,7 +172,7 @@ class Detections:
         Parameters
         ----------
         path : str or Path
-            The file: `.npz` (arrays) or `.json` (text). Both are exact, and neither can execute code when
+            The file: ``.npz`` (arrays) or ``.json`` (text). Both are exact, and neither can execute code when
             loaded.
         """
         path = _known_suffix(path)
@@ -192,7 +192,7 @@ class Detections:
         Parameters
         ----------
         path : str or Path
-            The file, `.npz` or `.json`.
+            The file, ``.npz`` or ``.json``.
 
         Returns
         -------

@@ -273,7 +273,7 @@ class Detector:
         Parameters
         ----------
         path : str or Path
-            The file, an `.npz` of arrays and one JSON header.
+            The file, an ``.npz`` of arrays and one JSON header.
         """
         write_whole(Path(path), detector_bytes(self))
 

@@ -26,7 +26,7 @@ def read_detections(path: str | Path, images: ImageSet | None = None) -> Detecti
     Parameters
     ----------
     path : str or Path
-        Our own `.npz` or `.json`, COCO results or instances, CSV, or a folder of VOC's comp4 files.
+        Our own ``.npz`` or ``.json``, COCO results or instances, CSV, or a folder of VOC's comp4 files.
     images : ImageSet, default=None
         The images in which the detections are. COCO results need them, as they name images by number;
         elsewhere their ids and classes come first, so that images without a detection are known too.
