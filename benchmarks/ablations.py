@@ -18,7 +18,8 @@ from benchmarks import Skip
 from tag2box import corloc, evaluate, read_images
 from tag2box.cover.degrees import Degrees
 from tag2box.cover.stage import find_covers
-from tag2box.detection.detections import Detections, detect_windows
+from tag2box.detection.detections import Detections
+from tag2box.detection.suppression import detect_windows
 from tag2box.maps.object_maps import find_objectness
 from tag2box.pipeline import Config
 from tag2box.run_folder import RunFolder

@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
 from benchmarks import Line, data
-from tag2box.mil.latent import SmoothLatentSVC
+from tag2box.mil.smooth_latent import SmoothLatentSVC
 from tag2box.mil.smoothing import segment_max
 from tag2box.reproduce.mil_sets import CenterAndNormalize, load_set
 
@@ -20,7 +20,7 @@ OURS = {"C": 1.0, "mu": 0.7, "tol": 1e-3}
 MEMORY = """
 import sys
 from pathlib import Path
-from tag2box.mil.latent import SmoothLatentSVC
+from tag2box.mil.smooth_latent import SmoothLatentSVC
 from tag2box.reproduce.mil_sets import CenterAndNormalize, load_set
 bags, y = load_set(Path(sys.argv[1]), "trec1")
 bags = CenterAndNormalize().fit(bags).transform(bags)

@@ -9,7 +9,8 @@ import numpy as np
 from benchmarks import Line, data, trained
 from tag2box.boxes import iou_matrix
 from tag2box.data.reading import read_images
-from tag2box.detection.detections import Detections, detect_windows
+from tag2box.detection.detections import Detections
+from tag2box.detection.suppression import detect_windows
 from tag2box.evaluation.scores import evaluate
 from tag2box.features.record import Features
 from tag2box.training.initial import InitialConfig, train_svms

@@ -7,7 +7,8 @@ import time
 import numpy as np
 
 from benchmarks import Line, Skip
-from tag2box.detection.detections import Detections, detect_windows
+from tag2box.detection.detections import Detections
+from tag2box.detection.suppression import detect_windows
 from tag2box.evaluation.coco_ap import _rows
 from tag2box.evaluation.scores import evaluate
 from tag2box.images import Truth

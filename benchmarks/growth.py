@@ -41,7 +41,7 @@ PASSES = 4
 
 
 class Made:
-    """Made photos: windows of a photo are alike, those of a class have something in common."""
+    """Synthetic photos: windows of a photo are alike, those of a class have something in common."""
 
     def __init__(self, folder, n):
         rng = np.random.default_rng(0)

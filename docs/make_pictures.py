@@ -81,13 +81,13 @@ def write(pen, x, y, text, size):
 def first_class(report):
     """The report with the part of its first class alone."""
     page = report.read_text()
-    part = re.search(r'<section[^>]*id="class-1".*?</section>', page, flags=re.DOTALL)[0]
+    part = re.search(r'<section aria-labelledby="class-1">.*?</section>', page, flags=re.DOTALL)[0]
     return re.sub(
         r"(<main[^>]*>).*(</main>)", lambda found: found[1] + part + found[2], page, flags=re.DOTALL
     )
 
 
-def screenshot(page, width=1000, height=1460):
+def screenshot(page, width=1000, height=1160):
     """The top of a page as Chromium shows it."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:

@@ -1,9 +1,11 @@
 """What every test file may use: the shared data, where it is there."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 # Same examples on every run. Kernels compile at their first call: no deadline.
@@ -35,8 +37,28 @@ def song_folder():
 
 
 @pytest.fixture(scope="session")
-def review_run(tmp_path_factory):
+def made_once(tmp_path_factory):
+    """`made_once(name, make)`: the folder that `make(folder)` fills, once for all workers of pytest-xdist."""
+
+    def made(name, make):
+        root = tmp_path_factory.getbasetemp()
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            root = root.parent  # which they share
+        folder, done = root / f"once-{name}", root / f"once-{name}.done"
+        with FileLock(root / f"once-{name}.lock"):
+            if not done.is_file():
+                shutil.rmtree(folder, ignore_errors=True)
+                folder.mkdir()
+                make(folder)
+                done.touch()
+        return folder
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def review_run(made_once):
     """A finished run over toys to review; to be copied before anything is written in it."""
     from tests._review import toy_run
 
-    return toy_run(tmp_path_factory.mktemp("review"))
+    return made_once("review", toy_run) / "run"

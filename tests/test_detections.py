@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tag2box.boxes import nms
-from tag2box.detection.detections import COLUMNS, Detections, detect_windows
+from tag2box.detection.detections import COLUMNS, Detections
+from tag2box.detection.suppression import detect_windows
 from tag2box.errors import InputError
 
 BOX = [0, 0, 4, 4]

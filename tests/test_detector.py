@@ -175,7 +175,7 @@ def test_another_network_is_refused(detector, photo):
 
 def test_a_detector_of_another_version_is_refused(detector, tmp_path, monkeypatch):
     path = tmp_path / "d.npz"
-    monkeypatch.setattr("tag2box.detection.storing.FORMAT", "tag2box detector 2")
+    monkeypatch.setattr("tag2box.detection.detector_file.FORMAT", "tag2box detector 2")
     detector.save(path)
     monkeypatch.undo()
     with pytest.raises(InputError, match=r"d.npz is from another version of tag2box: learn it again"):

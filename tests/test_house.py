@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from itertools import chain
 from pathlib import Path
 
@@ -33,8 +34,8 @@ def test_import_loads_nothing_heavy():
 
 
 def test_every_module_says_what_it_is_for():
-    for path in SOURCE.rglob("*.py"):
-        assert ast.get_docstring(ast.parse(path.read_text())), path
+    for path, tree in trees().items():
+        assert ast.get_docstring(tree), path
 
 
 @pytest.mark.parametrize("command", [["-m", "tag2box"], ["-c", "from tag2box.cli.app import main; main()"]])
@@ -64,8 +65,8 @@ def test_an_error_is_one_line_and_its_status(monkeypatch, capsys, tmp_path):
         main()
 
 
-# The order of the paper, and of the data: a room may use what stands before it, never what comes after.
-ROOMS = (
+# The order of the paper, and of the data: a folder may use what stands before it, never what comes after.
+FOLDERS = (
     *(
         "errors",
         "names",
@@ -90,6 +91,7 @@ ROOMS = (
         "costs",
         "pipeline",
         "run_notes",
+        "run_settings",
         "run_folder",
         "run_corrections",
         "estimator",
@@ -99,15 +101,42 @@ ROOMS = (
 )
 
 
+@cache
+def trees():
+    """Every file of the package, found by walking, and its syntax tree."""
+    return {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+
+
 def modules():
-    """Every module of the package, found by walking: its room, and its syntax tree."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        room = path.relative_to(SOURCE).with_suffix("").parts[0]
-        if room not in ("__init__", "__main__"):
-            yield path, room, ast.parse(path.read_text())
+    """Every module of the package: its file, the folder or file at the top that it is in, and its tree."""
+    for path, tree in trees().items():
+        folder = path.relative_to(SOURCE).with_suffix("").parts[0]
+        if folder not in ("__init__", "__main__"):
+            yield path, folder, tree
 
 
-def rooms_imported(tree):
+def test_the_map_of_the_code_shows_the_code():
+    """CONTRIBUTING has every folder and file at the top in its tree, and in its table no file that is not."""
+    page = SOURCE.parents[1] / "CONTRIBUTING.md"
+    if not page.is_file():
+        pytest.skip("the package is installed, without its CONTRIBUTING.md")
+    tree, text = page.read_text().split("```")[1:3]
+    shown = re.findall(r"^(\w+)/", tree, flags=re.MULTILINE) + re.findall(r"(\w+)\.py", tree)
+    assert sorted(shown) == sorted(FOLDERS)
+    route = re.findall(r"^\| \d+ \| ([^|]+) \|", text, flags=re.MULTILINE)
+    files = [name for step in route for name in re.findall(r"`([\w/.]+)`", step)]
+    assert len(files) > 10
+    assert [name for name in files if not (SOURCE / name).exists()] == []
+
+
+def test_every_folder_has_its_place():
+    found = {
+        path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
+    assert found - {"__init__", "__main__"} == set(FOLDERS)
+
+
+def folders_imported(tree):
     for node in ast.walk(tree):
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -116,23 +145,23 @@ def rooms_imported(tree):
         yield from (name.split(".")[1] for name in names if name.startswith("tag2box."))
 
 
-def test_rooms_import_only_earlier_rooms():
-    for path, room, tree in modules():
-        later = set(ROOMS[ROOMS.index(room) + 1 :])
-        assert not later & set(rooms_imported(tree)), path
+def test_folders_import_only_earlier_folders():
+    for path, folder, tree in modules():
+        later = set(FOLDERS[FOLDERS.index(folder) + 1 :])
+        assert not later & set(folders_imported(tree)), path
 
 
 def test_multiple_instance_learning_stands_alone():
     allowed = {"mil", "errors", "runtime"}
-    for path, room, tree in modules():
-        assert room != "mil" or set(rooms_imported(tree)) <= allowed, path
+    for path, folder, tree in modules():
+        assert folder != "mil" or set(folders_imported(tree)) <= allowed, path
 
 
 def test_training_code_never_names_the_truth():
-    learning = set(ROOMS[ROOMS.index("windows") : ROOMS.index("detection")])
-    for path, room, tree in modules():
+    learning = set(FOLDERS[FOLDERS.index("windows") : FOLDERS.index("detection")])
+    for path, folder, tree in modules():
         names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        assert room not in learning or "truth" not in names, path
+        assert folder not in learning or "truth" not in names, path
 
 
 PACKAGES = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-learn", "yaml": "pyyaml"}
@@ -160,8 +189,8 @@ def is_kernel(function):
 
 def nodes(*kinds):
     """Every node of these kinds in every file of the package, with the file."""
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
             if isinstance(node, kinds):
                 yield path, node
 

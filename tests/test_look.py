@@ -89,7 +89,7 @@ def test_failing_names_the_first_ones_and_the_count(messy):
     ) as error:
         usable(images, first, "fail")
     assert "\n" not in str(error.value)
-    with pytest.raises(InputError, match="'skip' or 'fail'"):
+    with pytest.raises(InputError, match="one of skip, fail"):
         usable(images, first, "stop")
     bad = images.take([name.startswith("cat/nothing") for name in images.ids])
     with pytest.raises(InputError, match="none of the 2 images"):

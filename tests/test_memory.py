@@ -34,7 +34,7 @@ SIZES = 50, 150
 
 
 class Made:
-    """Made photos, large arrays of which are mapped from files, as in a run."""
+    """Synthetic photos, large arrays of which are mapped from files, as in a run."""
 
     def __init__(self, folder, n):
         rng = np.random.default_rng(0)

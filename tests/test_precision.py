@@ -8,7 +8,7 @@ import pytest
 from tests._toys import FAST, make_toys
 
 import tag2box as t2b
-from tag2box import run_folder
+from tag2box import run_settings
 from tag2box.features import automatic, extract
 from tag2box.features.automatic import measure_precision
 from tag2box.features.config import FeaturesConfig
@@ -117,7 +117,7 @@ def images(tmp_path_factory):
 
 def fastest_is(monkeypatch, name):
     monkeypatch.setattr(
-        run_folder, "measure_precision", lambda _config: Speeds(name, {"f32": 2.0, name: 1.0})
+        run_settings, "measure_precision", lambda _config: Speeds(name, {"f32": 2.0, name: 1.0})
     )
 
 

@@ -10,8 +10,13 @@ import sys
 
 import pytest
 from tests._review import copied
+from tests._serving import served
 
 from tag2box.corrections import read_state
+from tag2box.review.server import make_app
+from tag2box.review.session import Session
+from tag2box.web.listening import address as listening_at
+from tag2box.web.listening import listening, new_token
 
 selenium = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
@@ -63,10 +68,12 @@ def run(review_run, tmp_path):
 
 
 @pytest.fixture
-def server(run):
-    started = Server(run)
-    yield started
-    started.kill()
+def address(run):
+    """The server in a thread of this process: to start another takes seconds."""
+    with listening("127.0.0.1", 0) as door:
+        port, token = door.getsockname()[1], new_token()
+        with served(make_app(Session(run), token, "127.0.0.1", port), door):
+            yield listening_at("127.0.0.1", port, token)
 
 
 class Page:
@@ -120,8 +127,8 @@ class Page:
 
 
 @pytest.fixture
-def page(browser, run, server):
-    return Page(browser, run).open(server.address)
+def page(browser, run, address):
+    return Page(browser, run).open(address)
 
 
 def test_correct_by_mouse(page, run):
@@ -227,7 +234,9 @@ def test_filters_grid_and_figures(page, run):
     assert page.problems() == []
 
 
-def test_reload_restart_learn_again_export(page, run, server, browser, tmp_path):
+def test_reload_restart_learn_again_export(run, browser, tmp_path):
+    server = Server(run)
+    page = Page(browser, run).open(server.address)
     page.only("toy-02")
     page.press(Keys.ENTER)
     before = page.saved()

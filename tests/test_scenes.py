@@ -140,10 +140,10 @@ def test_the_demo_beats_its_rival_writes_its_page_and_computes_nothing_twice(tmp
 
     answer = run_demo(tmp_path)
     check("demo", answer.to_dict())
-    assert answer.cover.mean >= answer.rival.mean + 0.1
+    assert answer.learned.mean >= answer.rival.mean + 0.1
     assert answer.scores.mean >= 0.3
     assert answer.report.read_text().startswith("<!doctype html>")
-    assert f"{answer.cover.mean:.2f}" in str(answer)
+    assert f"{answer.learned.mean:.2f}" in str(answer)
     done = finished()
     again = run_demo(tmp_path)
     assert finished() == done

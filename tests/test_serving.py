@@ -11,6 +11,7 @@ import httpx
 import jsonschema
 import pytest
 from PIL import Image
+from tests._review import copied
 from tests._serving import detecting
 
 from tag2box import read_images
@@ -47,7 +48,7 @@ def check(name, content):
 
 def test_the_same_boxes_as_the_command(review_run, client, tmp_path):
     images = read_images(review_run.parent / "toys", review_run.parent / "toys" / "tags.csv")
-    found = detect_run(RunFolder(review_run), images, workers=1)
+    found = detect_run(RunFolder(copied(review_run, tmp_path)), images, workers=1)
     for i in range(3):
         mine = found[found.image == i]
         answer = client.post("/detect", content=images.paths[i].read_bytes())

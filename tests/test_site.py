@@ -1,9 +1,13 @@
 """The documentation site: it builds without a warning, and no page needs the network to be read."""
 
+import ast
+import inspect
 import re
 import subprocess
 import sys
+import textwrap
 from html.parser import HTMLParser
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -41,6 +45,31 @@ def test_every_link_to_a_file_leads_somewhere(page):
     for link in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text()):
         if "://" not in link:
             assert (page.parent / link).is_file(), link
+
+
+def code_in(page):
+    """The syntax tree of every block of Python in a page."""
+    blocks = re.findall(r"^( *)```python\n(.*?)^ *```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [ast.parse(textwrap.dedent(code)) for _, code in blocks]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_in_the_pages_names_what_there_is(page):
+    """What it imports of ours, every `t2b.name`, and the keywords of its calls; the code is not run."""
+    for tree in code_in(page):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module.split(".")[0] == "tag2box":
+                module = import_module(node.module)
+                assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+            if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "t2b":
+                assert hasattr(tag2box, node.attr), node.attr
+            if isinstance(node, ast.Call) and getattr(getattr(node.func, "value", None), "id", "") == "t2b":
+                known = inspect.signature(getattr(tag2box, node.func.attr)).parameters
+                assert {keyword.arg for keyword in node.keywords} <= known.keys(), ast.unparse(node)
+
+
+def test_the_pages_have_python():
+    assert sum(len(code_in(page)) for page in PAGES) > 20
 
 
 def test_pictures_are_small():

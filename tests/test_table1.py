@@ -8,7 +8,8 @@ from typer.testing import CliRunner
 
 from tag2box.cli.app import app
 from tag2box.errors import InputError
-from tag2box.reproduce import show, table1
+from tag2box.reproduce import show_table1 as show
+from tag2box.reproduce import table1
 from tag2box.reproduce.mil_sets import SETS, CenterAndNormalize, load_set
 from tag2box.reproduce.table1 import COLUMNS, PAPER, Cell, run_table1
 

@@ -18,13 +18,15 @@ if TYPE_CHECKING:
     from tag2box.data.formats.fiftyone_samples import read_fiftyone
     from tag2box.data.reading import read_images
     from tag2box.detection.config import DetectConfig
-    from tag2box.detection.detections import Detections, detect_windows
+    from tag2box.detection.detections import Detections
     from tag2box.detection.detector import Detector
     from tag2box.detection.reading import read_detections
+    from tag2box.detection.suppression import detect_windows
     from tag2box.detection.writing import write_detections
     from tag2box.errors import InputError, Tag2BoxError
     from tag2box.estimator import Tag2Box
-    from tag2box.evaluation.scores import CorLoc, Scores, corloc, evaluate
+    from tag2box.evaluation.record import CorLoc, Scores
+    from tag2box.evaluation.scores import corloc, evaluate
     from tag2box.features.config import FeaturesConfig
     from tag2box.features.extract import find_features, find_projection
     from tag2box.features.one_photo import window_features
@@ -32,7 +34,8 @@ if TYPE_CHECKING:
     from tag2box.images import ImageSet, Truth
     from tag2box.maps.object_maps import MapsConfig
     from tag2box.mil.bags import Bags, PerInstance
-    from tag2box.mil.latent import LatentSVC, SmoothLatentSVC
+    from tag2box.mil.latent import LatentSVC
+    from tag2box.mil.smooth_latent import SmoothLatentSVC
     from tag2box.mil.smoothing import simplex_projection, smoothed_max
     from tag2box.neighbors.search import Neighbors, group_neighbors
     from tag2box.stages import Config
@@ -97,7 +100,7 @@ __all__ = [
 _HOME = {
     "Bags": "mil.bags",
     "Config": "stages",
-    "CorLoc": "evaluation.scores",
+    "CorLoc": "evaluation.record",
     "Cover": "cover.greedy",
     "CoverConfig": "cover.config",
     "DetectConfig": "detection.config",
@@ -114,8 +117,8 @@ _HOME = {
     "PerInstance": "mil.bags",
     "RefineConfig": "training.refinement",
     "RetrainConfig": "training.retraining",
-    "Scores": "evaluation.scores",
-    "SmoothLatentSVC": "mil.latent",
+    "Scores": "evaluation.record",
+    "SmoothLatentSVC": "mil.smooth_latent",
     "Tag2Box": "estimator",
     "Tag2BoxError": "errors",
     "Truth": "images",
@@ -125,7 +128,7 @@ _HOME = {
     "contrast": "cover.snapping",
     "corloc": "evaluation.scores",
     "cover_graph": "cover.graph",
-    "detect_windows": "detection.detections",
+    "detect_windows": "detection.suppression",
     "evaluate": "evaluation.scores",
     "find_features": "features.extract",
     "find_projection": "features.extract",

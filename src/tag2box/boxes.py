@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.errors import InputError
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["area", "as_boxes", "crowding", "iou_matrix", "nms", "thin", "vote"]
+__all__ = ["area", "as_boxes", "crowding", "iou_matrix", "nms", "overlap", "thin", "vote"]
 
 Boxes = NDArray[np.float32]
 Floats = NDArray[np.floating[Any]]
@@ -158,7 +158,7 @@ def _thin(boxes: Boxes, iou: np.float32) -> NDArray[np.intp]:
         near = 0
         for k in range(kind[i] - 1, kind[i] + 2):
             for j in range(start[k], end[k]):
-                shared, union = _overlap(boxes[i], held[j])
+                shared, union = overlap(boxes[i], held[j])
                 if shared > iou * union:
                     near = 1
                     break
@@ -183,7 +183,7 @@ def _crowding(boxes: Boxes) -> NDArray[np.float32]:
         most = np.float32(0)
         for k in range(kind[i] - 1, kind[i] + 2):
             for j in range(start[k], end[k]):
-                shared, union = _overlap(boxes[i], held[j])
+                shared, union = overlap(boxes[i], held[j])
                 area_j = union + shared - size[i]
                 if shared > most * union and size[i] <= 2 * area_j and area_j <= 2 * size[i]:
                     most = shared / union
@@ -202,7 +202,7 @@ def _vote(
     for i, at in enumerate(best):
         most = scores[i, at]
         for j in range(len(boxes)):
-            shared, union = _overlap(boxes[at], boxes[j])
+            shared, union = overlap(boxes[at], boxes[j])
             near[j] = j == at or shared >= iou * union  # rounding may say that a window is not quite itself
             if near[j]:
                 most = max(most, scores[i, j])
@@ -234,8 +234,8 @@ def _area_classes(boxes: Boxes, span: float) -> tuple[NDArray[np.intp], NDArray[
 
 
 @kernel
-def _overlap(a: Boxes, b: Boxes) -> tuple[np.float32, np.float32]:
-    """Area of the intersection and of the union."""
+def overlap(a: Floats, b: Floats) -> tuple[Any, Any]:
+    """Area of the intersection and of the union of two boxes, for other kernels."""
     width = max(min(a[2], b[2]) - max(a[0], b[0]), np.float32(0))
     height = max(min(a[3], b[3]) - max(a[1], b[1]), np.float32(0))
     shared = width * height

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from tag2box.runtime.executor import n_workers
+from tag2box.runtime.units import bytes_in_words, seconds_in_words
 from tag2box.stages import Config, retrains, scores_by_maps, uses_maps
 
 __all__ = ["Estimate", "estimate"]
@@ -46,7 +47,8 @@ class Estimate:
     def __str__(self) -> str:
         longest = sorted(self.seconds, key=lambda name: -self.seconds[name])[:2]
         shares = (f"{name} {self.seconds[name] / self.total_seconds:.0%}" for name in longest)
-        return f"about {_time(self.total_seconds)} ({', '.join(shares)}), {_size(self.total_disk)} on disk"
+        time, disk = seconds_in_words(self.total_seconds), bytes_in_words(self.total_disk)
+        return f"about {time} ({', '.join(shares)}), {disk} on disk"
 
 
 def estimate(n_images: int, n_classes: int, config: Config, workers: int | None = 1) -> Estimate:
@@ -84,14 +86,3 @@ def estimate(n_images: int, n_classes: int, config: Config, workers: int | None 
         seconds["refinement"] = config.refine.rounds / 2 * PASS_PER_WINDOW * windows
     count = n_workers(workers)
     return Estimate({name: each / count for name, each in seconds.items()}, disk)
-
-
-def _time(seconds: float) -> str:
-    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (48 * 3600, 3600, "h")):
-        if seconds < limit:
-            return f"{seconds / unit:.0f} {name}"
-    return f"{seconds / 86400:.0f} days"
-
-
-def _size(size: float) -> str:
-    return f"{size / 1e6:.0f} MB" if size < 2e9 else f"{size / 1e9:.0f} GB"

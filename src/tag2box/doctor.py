@@ -18,6 +18,7 @@ from tag2box.features.networks.openvino_engine import devices
 from tag2box.features.networks.processor import guard_onednn, instructions
 from tag2box.runtime.executor import n_workers
 from tag2box.runtime.files import cache_folder
+from tag2box.runtime.units import bytes_in_words
 
 __all__ = ["examine", "in_words"]
 
@@ -160,16 +161,15 @@ def _version(name: str) -> str | None:
 def _problems(found: dict[str, Any]) -> list[str]:
     """What is likely to go wrong, and what to do about it."""
     memory, cache = found["memory"], found["cache"]
-    room = min((value for value in (memory["available"], memory["limit"]) if value), default=LITTLE_MEMORY)
+    left = min((value for value in (memory["available"], memory["limit"]) if value), default=LITTLE_MEMORY)
     out = []
-    if room < LITTLE_MEMORY:
-        out.append(
-            f"memory: {_size(room)} are little for {found['processor']['workers']} workers: --workers 1"
-        )
+    if left < LITTLE_MEMORY:
+        workers = found["processor"]["workers"]
+        out.append(f"memory: {bytes_in_words(left)} are little for {workers} workers: --workers 1")
     if not cache["writable"]:
         out.append(f"cache: {cache['folder']} cannot be written: set TAG2BOX_CACHE to a folder that can")
     if cache["disk_free"] < LITTLE_DISK:
-        out.append(f"disk: {_size(cache['disk_free'])} free beside {cache['folder']}: make room")
+        out.append(f"disk: {bytes_in_words(cache['disk_free'])} free beside {cache['folder']}: make room")
     if sys.maxsize < 2**32:
         out.append("python: a 32-bit one cannot hold the features of a run: install a 64-bit one")
     return out
@@ -178,7 +178,8 @@ def _problems(found: dict[str, Any]) -> list[str]:
 def in_words(found: dict[str, Any]) -> str:
     """The same as text, a line for each thing."""
     processor, memory, cache = found["processor"], found["memory"], found["cache"]
-    sizes = {key: "unknown" if value is None else _size(value) for key, value in memory.items()}
+    sizes = {key: "unknown" if value is None else bytes_in_words(value) for key, value in memory.items()}
+    kept, disk_free = bytes_in_words(cache["bytes"]), bytes_in_words(cache["disk_free"])
     limit = "" if memory["limit"] is None else f", limited to {sizes['limit']}"
     lines = {
         "tag2box": found["tag2box"],
@@ -189,7 +190,7 @@ def in_words(found: dict[str, Any]) -> str:
         "memory": f"{sizes['total']}, {sizes['available']} available{limit}",
         "devices": "; ".join(map(_device, found["devices"] or [])) or "none",
         "precision": found["precision"]["why"] if found["precision"] else "unknown",
-        "cache": f"{cache['folder']}, {_size(cache['bytes'])}; {_size(cache['disk_free'])} free on its disk",
+        "cache": f"{cache['folder']}, {kept}; {disk_free} free on its disk",
         "packages": ", ".join(f"{name} {number}" for name, number in found["packages"].items() if number),
         "not installed": ", ".join(name for name, number in found["packages"].items() if not number) or "-",
         "variables": ", ".join(f"{name}={value}" for name, value in found["variables"].items()) or "none",
@@ -201,7 +202,3 @@ def in_words(found: dict[str, Any]) -> str:
 def _device(device: dict[str, Any]) -> str:
     more = "; ".join(filter(None, [device["full_name"], ", ".join(device["precisions"])]))
     return f"{device['runtime']} {device['name']}{f' ({more})' if more else ''}"
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.1f} MB"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tag2box.errors import InputError
-from tag2box.names import check_names
+from tag2box.names import check_names, place_of_class
 
 __all__ = ["ImageSet", "Numbers", "Truth"]
 
@@ -138,7 +138,7 @@ class ImageSet:
         ndarray of shape (n,)
             The indices of the images tagged +1.
         """
-        return np.flatnonzero(self.tags[:, self._column(name)] == 1)
+        return np.flatnonzero(self.tags[:, place_of_class(name, self.classes)] == 1)
 
     def negatives(self, name: str) -> NDArray[np.intp]:
         """Find the images that do not have a class.
@@ -153,7 +153,7 @@ class ImageSet:
         ndarray of shape (n,)
             The indices of the images tagged -1.
         """
-        return np.flatnonzero(self.tags[:, self._column(name)] == -1)
+        return np.flatnonzero(self.tags[:, place_of_class(name, self.classes)] == -1)
 
     def take(self, rows: ArrayLike) -> "ImageSet":
         """Take some of the images.
@@ -193,7 +193,7 @@ class ImageSet:
         ImageSet
             The same images with these classes, in this order.
         """
-        index = np.array([self._column(name) for name in classes], dtype=np.intp)
+        index = np.array([place_of_class(name, self.classes) for name in classes], dtype=np.intp)
         truth, numbers = self.truth, self.numbers
         return replace(
             self,
@@ -202,11 +202,6 @@ class ImageSet:
             truth=truth and _among(truth, "label", index),
             numbers=numbers and replace(numbers, classes=tuple(numbers.classes[c] for c in index)),
         )
-
-    def _column(self, name: str) -> int:
-        if name not in self.classes:
-            raise InputError(f"no class {name!r} here: the classes are {', '.join(self.classes)}")
-        return self.classes.index(name)
 
 
 def _among(truth: Truth, column: str, kept: NDArray[np.intp]) -> Truth:

@@ -1,11 +1,11 @@
 """Names of images and classes: which ones every format can carry."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tag2box.errors import InputError
 
-__all__ = ["check_names", "objection_to_name"]
+__all__ = ["check_names", "objection_to_name", "place_of_class"]
 
 # No line of text, XML or YAML carries these: control characters, line separators, halves of a character.
 FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
@@ -32,3 +32,10 @@ def check_names(what: str, names: Iterable[object]) -> None:
         if name in seen:
             raise InputError(f"two of the {what} names are {name!r}: they must differ")
         seen.add(name)
+
+
+def place_of_class(name: str, classes: Sequence[str]) -> int:
+    """The place of a class among `classes`; refused where it is not one of them."""
+    if name not in classes:
+        raise InputError(f"no class {name!r} here: the classes are {', '.join(classes)}")
+    return classes.index(name)

@@ -7,20 +7,16 @@ RUN/STAGE/KEY/       results (`runtime.store`)
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tag2box.corrections import collect, read_state
-from tag2box.cover.config import known_tags
 from tag2box.data.reading import read_images
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector
-from tag2box.errors import InputError, Tag2BoxError
-from tag2box.features.automatic import measure_precision
-from tag2box.features.config import FeaturesConfig
+from tag2box.errors import Tag2BoxError
 from tag2box.images import ImageSet
 from tag2box.pipeline import Config, detect, learn
 from tag2box.run_notes import (
@@ -35,6 +31,7 @@ from tag2box.run_notes import (
     write_path,
     write_run,
 )
+from tag2box.run_settings import as_made, learnable, with_precision
 from tag2box.runtime.config import read_settings, to_toml, typed
 from tag2box.runtime.files import checked_json, content_hash, unchecked
 from tag2box.runtime.parts import BROKEN
@@ -62,7 +59,7 @@ class RunFolder:
             self.keys: dict[str, str] = run["stages"]
             self.images = read_stored_images(run["images"], self.folder)
             self._made: dict[str, str] | None = run.get("detector")
-        self.config = read_settings(Config(), self.folder / "config.toml")
+        self.config = as_made(read_settings(Config(), self.folder / "config.toml"), self.keys)
 
     def has(self, stage: str) -> bool:
         """Whether that stage is finished, with the settings of the last run."""
@@ -104,7 +101,7 @@ class RunFolder:
         return f"{self.detector_file} is of earlier settings than those of the last run: {self._unfinished()}"
 
     def add_detections(self, key: str, images: ImageSet) -> None:
-        """Remember that the detector of now looks for the detections of this key in these images."""
+        """Remember that the present detector is run on these images, under this key."""
         mine = {"key": key, "detector": content_hash(self.detector_file), **write_images(images, self.folder)}
         try:
             known = [entry for entry in self._entries() if entry["key"] != key]
@@ -113,7 +110,7 @@ class RunFolder:
         self.store.write("detections.json", checked_json({"detections": [*known, mine]}))
 
     def detected(self) -> list[tuple[str, ImageSet]]:
-        """(key, images) of all that the detector of now has looked at, the newest last.
+        """(key, images) of all that the present detector was run on, the newest last.
 
         `store.load("detections", key)` are the detections.
         """
@@ -164,42 +161,6 @@ class RunFolder:
             if remove:
                 self.store.remove(unused)
         return unused
-
-
-def learnable(images: ImageSet, config: Config) -> tuple[ImageSet, tuple[str, ...]]:
-    """`images` with the classes that some image has, and the names of the others; refused where none has."""
-    positive = (known_tags(images.tags, config.cover.unknown) == 1).any(axis=0)
-    kept = [name for name, some in zip(images.classes, positive, strict=True) if some]
-    if not kept:
-        names = " or ".join(images.classes) or "any class"
-        raise InputError(f"no image is tagged with {names}: there is nothing to learn from")
-    return images.only(kept), tuple(name for name in images.classes if name not in kept)
-
-
-def with_precision(config: Config, folder: str | Path) -> tuple[Config, str]:
-    """`config` with the precision that "auto" means for this run folder, and in words why that one.
-
-    A run keeps to the precision that it began with, whatever is fastest where it is continued.
-    """
-    asked = config.features
-    if asked.precision != "auto":
-        return config, f"{asked.precision}, as set"
-    if precision := _began_with(Path(folder), asked):
-        reason = f"{precision}, as this run began"
-    else:
-        speeds = measure_precision(asked)
-        precision, reason = speeds.precision, str(speeds)
-    return replace(config, features=replace(asked, precision=precision)), reason
-
-
-def _began_with(folder: Path, asked: FeaturesConfig) -> str | None:
-    """The precision of the run in `folder`, where there is one with the same network, runtime and device."""
-    try:
-        before = read_settings(Config(), folder / "config.toml").features
-    except InputError:  # there is none, or none that can be read
-        return None
-    same = all(getattr(before, name) == getattr(asked, name) for name in ("network", "runtime", "device"))
-    return before.precision if same and before.precision != "auto" else None
 
 
 def fit_run(
@@ -256,10 +217,12 @@ def mined_windows(run: RunFolder) -> Detections:
     refined = run.result(run.last_stage)
     row = np.concatenate([np.empty(0, np.int64), *refined.mined])
     voted = np.concatenate([np.empty((0, 4), np.float32), *refined.boxes])
+    best = np.concatenate([np.empty(0), *refined.best])
     return Detections(
         image=windows.image_of(row),
-        xyxy=voted if refined.boxes else windows.xyxy[row],  # runs of before have no voted boxes
-        score=np.concatenate([np.empty(0), *refined.best]),
+        # Older runs have no voted boxes, and the oldest no scores.
+        xyxy=voted if refined.boxes else windows.xyxy[row],
+        score=best if refined.best else np.ones(len(row)),
         label=np.repeat(np.arange(len(refined.mined)), [len(rows) for rows in refined.mined]),
         ids=run.images.ids,
         classes=run.images.classes,

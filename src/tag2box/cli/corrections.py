@@ -5,12 +5,11 @@ from typing import Annotated
 
 import typer
 
-from tag2box.cli.options import AsJson, say
+from tag2box.cli.options import AsJson, RunArgument, say
 
 __all__ = ["corrections"]
 
 corrections = typer.Typer(no_args_is_help=True, help="Corrections from other tools, and for them.")
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 
 
 @corrections.callback()

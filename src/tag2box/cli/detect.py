@@ -91,10 +91,9 @@ def detect(
 
 def suffix_of(kind: str) -> str:
     """How the default name of a format ends; unknown formats are refused before any work."""
-    from tag2box.detection.writing import FORMATS
+    from tag2box.detection.writing import check_format
 
-    if kind not in FORMATS:
-        raise InputError(f"no format {kind!r}: there are {', '.join(FORMATS)}")
+    check_format(kind)
     return f".{kind}{SUFFIXES.get(kind, '')}"
 
 

@@ -5,11 +5,9 @@ from typing import Annotated
 
 import typer
 
-from tag2box.cli.options import AsJson, Workers, say, shown
+from tag2box.cli.options import AsJson, RunArgument, Workers, say, shown
 
 __all__ = ["clean", "demo", "export", "report"]
-
-RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 
 
 def report(run: RunArgument, as_json: AsJson = False) -> None:

@@ -8,22 +8,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tag2box.errors import InputError
+from tag2box.runtime.checks import check_choice
 
 if TYPE_CHECKING:
     from tag2box.data.look import Look
     from tag2box.images import ImageSet
+    from tag2box.review.session import Session
     from tag2box.runtime.progress import Progress
 
 __all__ = [
     "AsJson",
     "Cluster",
+    "Elsewhere",
+    "Host",
     "OnError",
+    "Port",
     "Run",
+    "RunArgument",
     "Split",
     "Workers",
     "check_on_error",
     "first_look",
+    "open_session",
     "say",
     "shown",
 ]
@@ -36,12 +42,15 @@ Cluster = Annotated[
 OnError = Annotated[str, typer.Option(help="What to do about bad photos: skip or fail.")]
 Split = Annotated[str | None, typer.Option(help="A part of the data, such as trainval or test.")]
 Run = Annotated[Path, typer.Option("--run", help="The folder of a finished run.")]
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")]
+Elsewhere = Annotated[Path | None, typer.Option(help="The data set, where its photos are elsewhere now.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")]
+Host = Annotated[str, typer.Option(help="Address to listen at; others reach it then.")]
 
 
 def check_on_error(value: str) -> None:
     """Refuse anything but skip and fail, before any work."""
-    if value not in {"skip", "fail"}:
-        raise InputError(f"--on-error must be skip or fail, but it is {value!r}")
+    check_choice("--on-error", value, ("skip", "fail"))
 
 
 def first_look(
@@ -55,6 +64,16 @@ def first_look(
         plain = [f"{len(images)} images", *seen.odd()]
         typer.echo(str(seen) if images.classes else "\n".join(plain))
     return usable(images, seen, on_error=on_error), seen
+
+
+def open_session(run: Path, images: Path | None) -> "Session":
+    """The run as it is corrected; images: the data set, where its photos are elsewhere now."""
+    from tag2box.data.reading import read_images
+    from tag2box.review.session import Session
+
+    elsewhere = read_images(images) if images is not None else None
+    with shown() as progress:
+        return Session(run, images=elsewhere, progress=progress)
 
 
 @contextmanager

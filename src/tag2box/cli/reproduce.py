@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from tag2box.cli.options import AsJson, Workers
+from tag2box.cli.options import AsJson, Workers, shown
 from tag2box.errors import InputError
 
 __all__ = ["reproduce"]
@@ -39,24 +39,23 @@ def table1(
     """
     from rich.console import Console
 
-    from tag2box.reproduce import show
     from tag2box.reproduce.mil_sets import SETS
+    from tag2box.reproduce.show_table1 import as_dict, as_markdown, as_rich
     from tag2box.reproduce.table1 import run_table1
     from tag2box.runtime.files import write_whole
-    from tag2box.runtime.progress import progress_bars
 
     names = [name for item in [*(sets or []), *(more or [])] for name in item.split(",")] or list(SETS)
     if unknown := [name for name in names if name not in SETS]:
         raise InputError(f"no set {unknown[0]!r}: the sets are {', '.join(SETS)}")
-    with progress_bars() as progress:
+    with shown() as progress:
         cells = run_table1(data, names, range(seeds), out, honest=honest, workers=workers, progress=progress)
-    table = show.as_dict(cells, honest)
+    table = as_dict(cells, honest)
     write_whole(out / "table1.json", json.dumps(table, indent=2) + "\n")
-    write_whole(out / "table1.md", show.as_markdown(table))
+    write_whole(out / "table1.md", as_markdown(table))
     if as_json:
         typer.echo(json.dumps(table, indent=2))
     else:
-        Console().print(show.as_rich(table))
+        Console().print(as_rich(table))
         typer.echo(f"Written: {out / 'table1.md'}, {out / 'table1.json'}")
 
 
@@ -124,9 +123,8 @@ def _voc_table(
     from tag2box.reproduce.show_voc import as_dict, as_markdown
     from tag2box.reproduce.voc_tables import run_voc_table
     from tag2box.runtime.files import write_whole
-    from tag2box.runtime.progress import progress_bars
 
-    with progress_bars() as progress:
+    with shown() as progress:
         cells = run_voc_table(
             data, classes, out, seeds=seeds, paper=paper, workers=workers, progress=progress
         )

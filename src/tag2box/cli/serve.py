@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
-from tag2box.cli.options import shown
+from tag2box.cli.options import Elsewhere, Host, Port, RunArgument, open_session
 from tag2box.errors import InputError
 
 __all__ = ["serve", "serve_labelstudio"]
 
-Host = Annotated[str, typer.Option(help="Address to listen at; others reach it then.")]
 Token = Annotated[
     str,
     typer.Option(envvar="TAG2BOX_TOKEN", show_envvar=False, help="A word that every path must begin with."),
@@ -24,7 +23,7 @@ MISSING = 'serving needs more packages: pip install "tag2box[serve]"'
 
 def serve(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="A finished run, or its detector.npz.")],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8080,
+    port: Port = 8080,
     host: Host = "127.0.0.1",
     token: Token = "",
     allow_host: AllowHost = None,
@@ -60,15 +59,13 @@ def serve(
 
 
 def serve_labelstudio(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
-    images: Annotated[
-        Path | None, typer.Option(help="The data set, where its photos are elsewhere now.")
-    ] = None,
+    run: RunArgument,
+    images: Elsewhere = None,
     label_studio: Annotated[
         str | None, typer.Option(help="Address of Label Studio, for photos that the run does not have.")
     ] = None,
     min_score: Annotated[float, typer.Option(help="The lowest score of a box in such photos.")] = 0.3,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 9090,
+    port: Port = 9090,
     host: Host = "127.0.0.1",
     token: Token = "",
     allow_host: AllowHost = None,
@@ -85,14 +82,8 @@ def serve_labelstudio(
         from tag2box.serving.serve import annotate
     except ImportError as missing:
         raise InputError(MISSING) from missing
-    from tag2box.data.reading import read_images
-    from tag2box.review.session import Session
-
     source = Source(label_studio, os.environ.get("LABEL_STUDIO_API_KEY", "")) if label_studio else None
-    elsewhere = read_images(images) if images is not None else None
-    with shown() as progress:
-        session = Session(run, images=elsewhere, progress=progress)
-    names = tuple(allow_host or ())
+    session, names = open_session(run, images), tuple(allow_host or ())
     annotate(
         session, source, min_score=min_score, host=host, port=port, token=token, names=names, say=typer.echo
     )

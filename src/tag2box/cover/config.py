@@ -24,7 +24,7 @@ class CoverConfig:
     dimensions : int, default=128
         The number of leading dimensions of the features by which neighbors are found.
     most_images : int, default=5100
-        The number of images that are looked at. Of more, a sample is drawn, with as many positive images of
+        The greatest number of images to compare. Of more, a sample is drawn, with as many positive images of
         each class; within it the result is exact.
     k : float, default=0.5
         The number of nearest images to use, as a share of the positive ones.
@@ -79,7 +79,7 @@ class CoverConfig:
 
     @property
     def snaps_by(self) -> str:
-        """`snap`, of a cover; the rival's windows stay as they are."""
+        """`snap`, for a cover; the windows of negative mining stay as they are."""
         return self.snap if self.initializer == "cover" else "none"
 
 

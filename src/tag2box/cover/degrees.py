@@ -131,7 +131,7 @@ def compared(
 
 
 def depth_of(positive: NDArray[np.bool_], config: CoverConfig) -> int:
-    """k: so many nearest images are looked at, at least two, since a window's own is always among them."""
+    """k, the number of nearest images to use: at least two, since a window's own is always among them."""
     return int(min(max(config.k * positive.sum(), 2), len(positive)))
 
 

@@ -1,4 +1,4 @@
-"""Negative mining, the rival initializer (Siva, Russell and Xiang 2012), at the interface of the cover.
+"""Negative mining (Siva, Russell and Xiang 2012), the other initializer, as a `Cover`.
 
 In each positive image it takes the window whose nearest neighbor among all negative windows is farthest.
 """

@@ -36,7 +36,7 @@ def find_covers(
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> tuple[Cover, ...]:
-    """The cover of each class, or what the rival initializer takes in its place.
+    """The cover of each class, or the windows of negative mining in its place.
 
     objectness: (n_windows, n_classes), for `config.snap`. Memory: the table of a class's seeds, 12 k bytes
     each.

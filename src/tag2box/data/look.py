@@ -14,6 +14,7 @@ from tag2box.data.decoding import read_small
 from tag2box.data.formats.files import first_few, same_content
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
+from tag2box.runtime.checks import check_choice
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 
@@ -159,8 +160,7 @@ def _check(path: Path) -> _Checked:
 
 def usable(images: ImageSet, look: Look, on_error: str = "skip") -> ImageSet:
     """`images` without the unreadable ones; with "fail", an error that names them and what was skipped."""
-    if on_error not in {"skip", "fail"}:
-        raise InputError(f"on_error must be 'skip' or 'fail', but it is {on_error!r}")
+    check_choice("on_error", on_error, ("skip", "fail"))
     bad = {each.id for each in look.unreadable}
     lines = [*(f"{each.path}: {each.reason}" for each in look.unreadable), *look.skipped]
     if lines and on_error == "fail":

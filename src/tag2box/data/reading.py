@@ -10,6 +10,7 @@ from tag2box.data.formats.rows import join_rows
 from tag2box.data.remote import RemotePath, place
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
+from tag2box.runtime.checks import check_choice
 
 __all__ = ["read_images"]
 
@@ -70,8 +71,7 @@ def read_images(
     >>> images.ids, images.classes, images.tags.tolist()
     (('background/1', 'cat/1'), ('cat',), [[-1], [1]])
     """
-    if on_error not in {"fail", "skip"}:
-        raise InputError(f"on_error must be 'fail' or 'skip', but it is {on_error!r}")
+    check_choice("on_error", on_error, ("fail", "skip"))
     try:
         images = _read(place(path), None if tags is None else place(tags), split, skip=on_error == "skip")
     except OSError as error:  # a folder that may not be opened, a name that is too long

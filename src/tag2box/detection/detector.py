@@ -1,6 +1,6 @@
 """`Detector`: weights, and all that it takes to find windows in a new photo and to score them.
 
-It is kept in one file (`storing.py`). The network is not in it, only its name and hash: the built-in ones
+It is kept in one file (`detector_file`). The network is not in it, only its name and hash: the built-in ones
 come with the package, your own must lie where its name says.
 """
 
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 from tag2box.data.decoding import Source, decode
 from tag2box.detection.config import DetectConfig
-from tag2box.detection.detections import Detections, detect_windows
-from tag2box.detection.storing import detector_bytes, read_detector
+from tag2box.detection.detections import Detections
+from tag2box.detection.detector_file import detector_bytes, read_detector
+from tag2box.detection.suppression import detect_windows
 from tag2box.errors import InputError
 from tag2box.features.automatic import resolved
 from tag2box.features.config import FeaturesConfig
@@ -269,7 +270,7 @@ class Detector:
         Parameters
         ----------
         path : str or Path
-            The file, an `.npz` of arrays and one JSON header.
+            The file, an ``.npz`` of arrays and one JSON header.
         """
         write_whole(Path(path), detector_bytes(self))
 

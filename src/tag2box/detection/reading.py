@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tag2box.data.formats import coco, voc
-from tag2box.data.formats.cells import plain_cell
+from tag2box.data.formats.cells import COLUMNS, plain_cell
 from tag2box.data.formats.files import unique_ids
 from tag2box.data.formats.parsing import expecting, read_json, read_text
 from tag2box.detection.detections import FORMAT, Detections
@@ -19,8 +19,6 @@ from tag2box.images import ImageSet
 
 __all__ = ["read_detections"]
 
-COLUMNS = ("file", "class", "score", "x1", "y1", "x2", "y2")
-
 
 def read_detections(path: str | Path, images: ImageSet | None = None) -> Detections:
     r"""Read detections from a file or folder.
@@ -28,7 +26,7 @@ def read_detections(path: str | Path, images: ImageSet | None = None) -> Detecti
     Parameters
     ----------
     path : str or Path
-        Our own `.npz` or `.json`, COCO results or instances, CSV, or a folder of VOC's comp4 files.
+        Our own ``.npz`` or ``.json``, COCO results or instances, CSV, or a folder of VOC's comp4 files.
     images : ImageSet, default=None
         The images in which the detections are. COCO results need them, as they name images by number;
         elsewhere their ids and classes come first, so that images without a detection are known too.

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tag2box.data.decoding import image_size
 from tag2box.data.formats import cvat, json_lines, labelstudio, voc, yolo
-from tag2box.data.formats.cells import safe_cell
+from tag2box.data.formats.cells import COLUMNS, safe_cell
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
 from tag2box.images import Numbers
@@ -105,7 +105,7 @@ def _coco_instances(found: Found) -> Contents:
 def _csv(found: Found) -> Contents:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(["file", "class", "score", "x1", "y1", "x2", "y2"])
+    table.writerow(COLUMNS)
     d = found.detections
     for image, label, score, box in zip(d.image, d.label, d.score.tolist(), d.xyxy, strict=True):
         # str of a float32 is the shortest text that gives it back.

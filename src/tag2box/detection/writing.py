@@ -15,7 +15,7 @@ from tag2box.images import ImageSet, Numbers
 from tag2box.names import check_names
 from tag2box.runtime.files import write_whole
 
-__all__ = ["FORMATS", "write_detections"]
+__all__ = ["FORMATS", "check_format", "write_detections"]
 
 DEFAULTS: dict[str, Any] = {"split": "test", "confidence": False, "val": 0.0, "photos": False}
 
@@ -74,8 +74,7 @@ def write_detections(
     file,class,score,x1,y1,x2,y2
     a.jpg,cat,0.8,1,2,30,40
     """
-    if format not in FORMATS:
-        raise InputError(f"no format {format!r}: there are {', '.join(FORMATS)}")
+    check_format(format)
     given = {"split": split, "confidence": confidence, "val": val, "photos": photos}
     options = _options(format, {name: value for name, value in given.items() if value != DEFAULTS[name]})
     path = Path(path)
@@ -92,6 +91,12 @@ def write_detections(
         else:
             write_whole(file, content)
     return written
+
+
+def check_format(kind: str) -> None:
+    """Refuse a format that is not one of `FORMATS`."""
+    if kind not in FORMATS:
+        raise InputError(f"no format {kind!r}: there are {', '.join(FORMATS)}")
 
 
 def _options(kind: str, options: dict[str, Any]) -> dict[str, Any]:

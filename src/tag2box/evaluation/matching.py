@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.boxes import as_boxes
+from tag2box.boxes import as_boxes, overlap
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
 from tag2box.images import ImageSet, Truth
@@ -99,20 +99,13 @@ def _best_overlaps(
     n = len(boxes)
     best, own, other = np.full(n, -1, np.intp), np.zeros(n), np.zeros(n)
     for d in range(n):
-        a = boxes[d]
         for j in range(span[0, d], span[1, d]):
-            b = true_boxes[j]
-            width = min(a[2], b[2]) - max(a[0], b[0])
-            height = min(a[3], b[3]) - max(a[1], b[1])
-            if width <= 0 or height <= 0:
-                continue
-            shared = width * height
-            union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - shared
-            overlap = shared / union
+            shared, union = overlap(boxes[d], true_boxes[j])
+            iou = shared / union
             if true_label[j] != label[d]:
-                other[d] = max(other[d], overlap)
-            elif overlap > own[d]:
-                best[d], own[d] = j, overlap
+                other[d] = max(other[d], iou)
+            elif iou > own[d]:
+                best[d], own[d] = j, iou
     return best, own, other
 
 

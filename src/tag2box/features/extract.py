@@ -126,7 +126,7 @@ def find_features(
     config : FeaturesConfig
         The settings.
     path : str or Path, default=None
-        A `.npy` file to write the vectors to; the result is then mapped from it. None keeps them in memory.
+        A ``.npy`` file to write the vectors to; the result is then mapped from it. None keeps them in memory.
     workers : int, default=1
         The number of processes; None means one per core. No result depends on it.
     progress : callable, default=silent

@@ -1,4 +1,4 @@
-"""Windows of one image through the network, the two ways of method.md 2, and one for any network.
+"""Windows of one image through the network, in three ways.
 
 `warp` is R-CNN (Girshick et al. 2014): each window is cut out of the photo, warped and run from the start.
 `shared` runs the early layers once per photo, at a few sizes, and the late layers on each window's crop of

@@ -5,6 +5,7 @@
 with f a maximum, or a smoothed one, over the instances of bag i.
 """
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from sklearn.exceptions import ConvergenceWarning
 
 from tag2box.mil.affine import Affine
 from tag2box.mil.losses import Loss, squared_hinge
 
-__all__ = ["BagObjective", "BagProblem", "andrews_start", "lbfgs"]
+__all__ = ["BagObjective", "BagProblem", "andrews_start", "lbfgs", "warn_not_converged"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -77,3 +79,12 @@ def andrews_start(problem: BagProblem) -> Floats:
 def _mean(scores: Floats, offsets: Ints) -> tuple[Floats, Floats]:
     sizes = np.diff(offsets)
     return np.add.reduceat(scores, offsets[:-1]) / sizes, np.repeat(1 / sizes, sizes)
+
+
+def warn_not_converged(what: str, limit: int) -> None:
+    """Say so to the caller of `fit`."""
+    warnings.warn(
+        f"not converged after {limit} {what}: raise max_iter or tol, or scale the features",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

@@ -24,21 +24,14 @@ from tag2box.report.sections import (
     heat_maps,
     picks_and_neighbors,
 )
+from tag2box.report.tables import Table, metric_name, settings_table, summary_table, timing_table
 from tag2box.report.thumbnails import Heat, Thumbnails
+from tag2box.runtime.units import seconds_in_words
 from tag2box.windows.search import Windows
 
 __all__ = ["ClassContent", "ClassRecords", "ReportContent", "Table", "build_content"]
 
 Boxes = Mapping[int, NDArray[np.float32]]  # image: its one box
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table with its heading; the first cell of each row names the row."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -133,12 +126,12 @@ def build_content(
     return ReportContent(
         title=title,
         facts=_whole(images, windows, test, scores, corlocs, events),
-        summary=_summary(images, scores, corlocs),
+        summary=summary_table(images, scores, corlocs),
         classes=tuple(parts),
         judged=scores is not None or bool(corlocs),
         reliability=_reliability(sure),
-        timing=_timing(events),
-        config=_config(config),
+        timing=timing_table(events),
+        config=settings_table(config),
         version=__version__,
     )
 
@@ -152,12 +145,8 @@ def _facts(
     ]
     facts += [(f"CorLoc, {method}", f"{found[name]:.2f}") for method, found in corlocs.items()]
     if scores is not None and name in scores.classes:
-        facts.append((_metric(scores), f"{scores[name]:.2f}"))
+        facts.append((metric_name(scores), f"{scores[name]:.2f}"))
     return tuple(facts)
-
-
-def _metric(scores: Scores) -> str:
-    return {"voc07": "AP (VOC 2007)", "voc10": "AP (VOC 2010)", "coco": "AP (COCO)"}[scores.metric]
 
 
 def _gains(cover: Cover | None, name: str) -> str:
@@ -195,72 +184,13 @@ def _whole(
     events: Sequence[Mapping[str, Any]],
 ) -> tuple[tuple[str, str], ...]:
     facts = [("images to learn from", f"{len(images):,}"), ("classes", f"{len(images.classes):,}")]
-    facts.append(("windows looked at", f"{len(windows.xyxy):,}"))
+    facts.append(("windows", f"{len(windows.xyxy):,}"))
     if test is not None:
         facts.append(("images to detect in", f"{len(test):,}"))
     facts += [(f"mean CorLoc, {method}", f"{found.mean:.2f}") for method, found in corlocs.items()]
     if scores is not None:
-        facts.append((f"mean {_metric(scores)}", f"{scores.mean:.2f}"))
+        facts.append((f"mean {metric_name(scores)}", f"{scores.mean:.2f}"))
     seconds = sum(float(e.get("seconds", 0)) for e in events if e.get("event") == "finished")
     if seconds:
-        facts.append(("time", _duration(seconds)))
+        facts.append(("time", seconds_in_words(seconds)))
     return tuple(facts)
-
-
-def _summary(images: ImageSet, scores: Scores | None, corlocs: Mapping[str, CorLoc]) -> Table:
-    said = (
-        {"with": 1, "without": -1, "unknown": 0} if (images.tags == 0).any() else {"with": 1, "without": -1}
-    )
-    head = ["class", *said, *(f"CorLoc, {method}" for method in corlocs)]
-    head += [_metric(scores), "objects", "detections"] if scores else []
-    rows = []
-    for c, name in enumerate(images.classes):
-        tags = images.tags[:, c]
-        row = [name, *(str(int((tags == value).sum())) for value in said.values())]
-        row += [f"{found[name]:.3f}" for found in corlocs.values()]
-        if scores and name in scores.classes:
-            at = scores.classes.index(name)
-            row += [f"{scores.ap[at]:.3f}", str(scores.n_truth[at]), str(scores.n_detections[at])]
-        rows.append(tuple(row))
-    mean = ["mean", *("" for _ in said), *(f"{found.mean:.3f}" for found in corlocs.values())]
-    mean += [f"{scores.mean:.3f}", "", ""] if scores else []
-    if corlocs or scores:
-        rows.append(tuple(mean))
-    return Table(
-        "Images tagged, and boxes found" if corlocs or scores else "Images tagged", tuple(head), tuple(rows)
-    )
-
-
-def _timing(events: Sequence[Mapping[str, Any]]) -> Table | None:
-    """Seconds and memory of each stage, in the order they first ended; a stage that was resumed adds up."""
-    seconds: dict[str, float] = {}
-    memory: dict[str, float] = {}
-    for event in events:
-        if event.get("event") == "finished" and "stage" in event:
-            stage = str(event["stage"])
-            seconds[stage] = seconds.get(stage, 0) + float(event.get("seconds", 0))
-            held = float(event.get("peak_mb", 0)) + float(event.get("workers_peak_mb", 0))
-            memory[stage] = max(memory.get(stage, 0), held)
-    if not seconds:
-        return None
-    whole = max(sum(seconds.values()), 1e-9)
-    rows = [
-        (stage, _duration(s), f"{s / whole:.0%}", f"{memory[stage]:,.0f} MB" if memory[stage] else "")
-        for stage, s in seconds.items()
-    ]
-    rows.append(("all", _duration(whole), "100%", f"{max(memory.values()):,.0f} MB"))
-    return Table("Time and memory", ("stage", "time", "share", "peak memory so far"), tuple(rows))
-
-
-def _config(config: Mapping[str, Any] | None) -> Table | None:
-    if not config:
-        return None
-    rows = tuple((name, "none" if value is None else str(value)) for name, value in config.items())
-    return Table("Settings", ("setting", "value"), rows)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60:02d} min"

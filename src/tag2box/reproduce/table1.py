@@ -22,7 +22,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
 from tag2box.mil.bags import Bags
-from tag2box.mil.latent import LatentSVC, SmoothLatentSVC
+from tag2box.mil.latent import LatentSVC
+from tag2box.mil.smooth_latent import SmoothLatentSVC
 from tag2box.reproduce.mil_sets import CenterAndNormalize, load_set
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import write_whole

@@ -6,7 +6,7 @@
 
 A key is the hash of the stage's name, its version, its settings and the keys of what it was made from. It
 holds no path: the run folder and the photos may move. Arrays are `.npy` files that can be mapped. Checksums
-are kept of everything, and looked at whenever it is loaded.
+are kept of everything, and compared whenever it is loaded.
 """
 
 import hashlib

@@ -6,6 +6,7 @@ POST /train      the same, of older versions
 """
 
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -104,11 +105,7 @@ class Backend:
 
     async def webhook(self, request: Request) -> Response:
         """What happens in the project: annotations are saved at once, and learned from when that is asked."""
-        given = await _given(request)
-        try:
-            answer = await run_in_threadpool(self._event, given)
-        except NOT_THEIRS as wrong:
-            raise wrong if isinstance(wrong, InputError) else InputError(_strange(wrong)) from None
+        answer = await _told(self._event, request)
         return as_json({"status": "ok", "result": answer}, 201)
 
     def _event(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -126,12 +123,7 @@ class Backend:
 
     async def train(self, request: Request) -> Response:
         """All annotations of a project at once, and learn from them."""
-        given = await _given(request)
-        try:
-            answer = await run_in_threadpool(self._train, given)
-        except NOT_THEIRS as wrong:
-            raise wrong if isinstance(wrong, InputError) else InputError(_strange(wrong)) from None
-        return as_json(answer, 201)
+        return as_json(await _told(self._train, request), 201)
 
     def _train(self, given: dict[str, Any]) -> dict[str, Any]:
         controls = self._controls(given["label_config"])
@@ -148,8 +140,15 @@ def _list(one_or_many: Any) -> list[Any]:
     return one_or_many if isinstance(one_or_many, list) else [one_or_many]
 
 
-def _strange(wrong: Exception) -> str:
-    return f"not an event of Label Studio: {type(wrong).__name__} {wrong}"
+async def _told(take: Callable[[dict[str, Any]], dict[str, Any]], request: Request) -> dict[str, Any]:
+    """What `take` makes of what was sent; `InputError` where that is not as Label Studio sends it."""
+    given = await _given(request)
+    try:
+        return await run_in_threadpool(take, given)
+    except InputError:
+        raise
+    except NOT_THEIRS as wrong:
+        raise InputError(f"not an event of Label Studio: {type(wrong).__name__} {wrong}") from None
 
 
 async def _given(request: Request) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class Scorer:
 
     @property
     def needs_map(self) -> bool:
-        """Whether a photo's map is looked at."""
+        """Whether scores need the map of the photo."""
         return bool(self.objectness_weight or self.streams_weight or self.tag_weight)
 
     def __call__(

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from tag2box.errors import InputError
 from tag2box.images import Truth
 
-__all__ = ["Object", "choose_split", "tag_matrix", "tags_of_objects", "truth_of_objects"]
+__all__ = ["Box", "Object", "choose_split", "tag_matrix", "tags_of_objects", "truth_of_objects"]
 
+
+Box = tuple[float, float, float, float]  # x1, y1, x2, y2
 
 FARTHEST = 1e9  # no image has a pixel there
 
@@ -19,7 +21,7 @@ class Object(NamedTuple):
     """A true box: index of its image, x1, y1, x2, y2 (exclusive), index of its class, whether it counts."""
 
     image: int
-    box: tuple[float, float, float, float]
+    box: Box
     label: int
     difficult: bool = False
 

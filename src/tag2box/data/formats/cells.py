@@ -1,8 +1,10 @@
-"""Cells of the CSV that we write, which a spreadsheet may open: no name becomes a formula there."""
+"""The CSV of boxes that we write and read. A spreadsheet may open it: no name becomes a formula there."""
 
 import re
 
-__all__ = ["plain_cell", "safe_cell"]
+__all__ = ["COLUMNS", "plain_cell", "safe_cell"]
+
+COLUMNS = ("file", "class", "score", "x1", "y1", "x2", "y2")
 
 FORMULA = re.compile("'*[=+@-]")
 

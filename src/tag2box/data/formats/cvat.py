@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from tag2box.data.formats.building import Object, choose_split, tags_of_objects, truth_of_objects
+from tag2box.data.formats.building import Box, Object, choose_split, tags_of_objects, truth_of_objects
 from tag2box.data.formats.files import place_inside, unique_ids
 from tag2box.data.formats.parsing import expecting, read_xml
 from tag2box.errors import InputError
@@ -19,7 +19,6 @@ __all__ = ["FILE", "Labelled", "detected", "document", "read", "read_boxes"]
 FILE = "annotations.xml"
 PLACES = ("images/{}", "images", "")
 
-Box = tuple[float, float, float, float]
 # An image: its file name, and (class, xyxy) of its boxes.
 Labelled = tuple[str, list[tuple[str, Box]]]
 SIDES = ("xtl", "ytl", "xbr", "ybr")

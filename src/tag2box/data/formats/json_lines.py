@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tag2box.data.formats.building import Box
 from tag2box.data.formats.parsing import expecting, parse_json, read_json, read_text
-from tag2box.data.formats.rows import CELLS, FILE, TAGS, Box, Row, check_split, split_tags
+from tag2box.data.formats.rows import CELLS, FILE, TAGS, Row, check_split, split_tags
 from tag2box.errors import InputError
 
 __all__ = ["METADATA", "find_metadata", "metadata_line", "read_rows"]

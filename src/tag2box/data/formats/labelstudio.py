@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tag2box.data.decoding import image_size
-from tag2box.data.formats.building import Object, tag_matrix, truth_of_objects
+from tag2box.data.formats.building import Box, Object, tag_matrix, truth_of_objects
 from tag2box.data.formats.files import SUFFIXES, first_few, list_images, unique_ids
 from tag2box.data.formats.parsing import expecting
 from tag2box.errors import InputError
@@ -17,8 +17,6 @@ __all__ = ["address_of", "guesses", "is_export", "prediction", "read", "rectangl
 
 # Where Label Studio serves files of its own machine from, below LOCAL_FILES_DOCUMENT_ROOT.
 LOCAL_FILES = "/data/local-files/?d="
-
-Box = tuple[float, float, float, float]
 
 
 def is_export(content: Any) -> bool:

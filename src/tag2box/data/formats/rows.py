@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tag2box.data.formats.building import Object, tag_matrix, truth_of_objects
+from tag2box.data.formats.building import Box, Object, tag_matrix, truth_of_objects
 from tag2box.data.formats.files import first_few, list_images, unique_ids
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
@@ -15,8 +15,6 @@ __all__ = ["CELLS", "FILE", "TAGS", "Row", "check_split", "join_rows", "split_ta
 FILE = ("file", "filename", "file_name", "image", "path")
 TAGS = ("tags", "tag", "labels", "label", "classes", "class")
 CELLS = {"1": 1, "0": -1, "-1": -1, "true": 1, "false": -1, "": 0, "?": 0, "nan": 0}
-
-Box = tuple[float, float, float, float]
 
 
 class Row(NamedTuple):
@@ -78,7 +76,9 @@ def _said(rows: Sequence[Row]) -> dict[str, int]:
     for row in rows:
         for name, tag in row.said.items():
             if said.get(name, 0) * tag < 0:
-                raise InputError(f"{row.where}: {row.file!r} both has and has not the class {name!r}")
+                raise InputError(
+                    f"{row.where}: {row.file!r} is said to have the class {name!r} and not to have it"
+                )
             said[name] = said.get(name, 0) or tag
     return said
 

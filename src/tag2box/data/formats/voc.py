@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.data.formats.building import Object, choose_split, tags_of_objects, truth_of_objects
+from tag2box.data.formats.building import Box, Object, choose_split, tags_of_objects, truth_of_objects
 from tag2box.data.formats.files import SUFFIXES, place_inside
 from tag2box.data.formats.parsing import expecting, read_text, read_xml
 from tag2box.errors import InputError
@@ -80,9 +80,7 @@ def _tags(path: Path, ids: Sequence[str]) -> NDArray[np.int8]:
     return np.array([label.get(name, 0) for name in ids], dtype=np.int8)
 
 
-def _objects(
-    folder: Path, ids: Sequence[str]
-) -> Iterator[tuple[int, str, tuple[float, float, float, float], bool]]:
+def _objects(folder: Path, ids: Sequence[str]) -> Iterator[tuple[int, str, Box, bool]]:
     for i, name in enumerate(ids):
         path = folder / f"{name}.xml"
         if not os.path.isfile(path):

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from tag2box.data.decoding import image_size
-from tag2box.data.formats.building import Object, choose_split, tags_of_objects, truth_of_objects
+from tag2box.data.formats.building import Box, Object, choose_split, tags_of_objects, truth_of_objects
 from tag2box.data.formats.files import list_images, place_inside, unique_ids
 from tag2box.data.formats.parsing import expecting, parse_yaml, read_text
 from tag2box.errors import InputError
@@ -156,7 +156,7 @@ def _objects(i: int, image: Path, n_classes: int) -> Iterator[Object]:
         yield Object(i, (x1 * w, y1 * h, x2 * w, y2 * h), int(label))
 
 
-def _shares(values: list[float]) -> tuple[float, float, float, float]:
+def _shares(values: list[float]) -> Box:
     """Shares x1, y1, x2, y2 of cx cy w h (and a confidence, which is dropped), or of a polygon around."""
     if len(values) in {4, 5}:
         cx, cy, w, h = values[:4]
