@@ -20,11 +20,10 @@ from tag2box.errors import InputError
 from tag2box.features.automatic import resolved
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.content import network_hash
-from tag2box.features.one_photo import window_features
 from tag2box.features.projection import Projection
 from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations
-from tag2box.maps.context import Context, Photo, photo_context
+from tag2box.maps.context import Context, Photo, photo_vectors
 from tag2box.maps.object_maps import MapsConfig, ObjectMaps
 from tag2box.maps.photo_maps import photo_map
 from tag2box.runtime.blas import one_thread
@@ -210,14 +209,11 @@ class Detector:
             The last map of the photo, if it is needed.
         """
         windows = search_windows(source, self.windows)
-        X = window_features(source, windows.xyxy, self.projection, self.features, streams=streams)
-        if self.context is None and not self.scorer.needs_map:
-            return windows, X, None
-        map_ = photo_map(source, self.maps.side, self.features, streams=streams)
-        if self.context is not None:
-            photo = Photo(source, map_, windows.sizes[0], windows.xyxy)
-            more = photo_context(self.context, self.features, photo, streams=streams)
-            X = np.concatenate([X, more.astype(X.dtype)], axis=1)
+        map_ = None
+        if self.context is not None or self.scorer.needs_map:
+            map_ = photo_map(source, self.maps.side, self.features, streams=streams)
+        photo = Photo(source, map_, windows.sizes[0], windows.xyxy)
+        X = photo_vectors(self.projection, self.context, self.features, photo, streams=streams)
         return windows, X, map_
 
     def select(self, scores: NDArray[np.float32], windows: Windows) -> Detections:

@@ -17,11 +17,12 @@ from tag2box.data.decoding import Source, read_small
 from tag2box.errors import InputError
 from tag2box.features.automatic import how_of, network_of, resolved
 from tag2box.features.config import FeaturesConfig
-from tag2box.features.modes import Pool, Shared, Warp
+from tag2box.features.crops import pool_map
+from tag2box.features.modes import Pool, Shared, Warp, padded
 from tag2box.features.networks.content import network_hash
 from tag2box.features.projection import Projection
 
-__all__ = ["check_finite", "raw_features", "window_features"]
+__all__ = ["check_finite", "pooled_features", "projected", "raw_features", "window_features"]
 
 Floats = NDArray[np.float32]
 
@@ -69,7 +70,12 @@ def window_features(
     >>> t2b.window_features(photo, boxes, first_four, config).shape
     (2, 4)
     """
-    vectors = projection(raw_features(source, boxes, config, flip=flip, streams=streams))
+    return projected(raw_features(source, boxes, config, flip=flip, streams=streams), projection, config)
+
+
+def projected(raw: Floats, projection: Projection, config: FeaturesConfig) -> NDArray[np.floating]:
+    """Raw vectors as they are stored."""
+    vectors = projection(raw)
     with np.errstate(over="ignore"):
         stored = vectors.astype(config.dtype)
     if not np.isfinite(stored).all():
@@ -94,6 +100,17 @@ def raw_features(
     raw = extract(photo, boxes).reshape(len(boxes), -1)
     check_finite(raw, source, config)
     return raw
+
+
+def pooled_features(
+    map_: NDArray[np.floating], boxes: Floats, size: NDArray[np.int64], config: FeaturesConfig
+) -> Floats:
+    """The same in the mode "pool", from the photo's last map, which is there already: nothing is run.
+
+    size: the width and height of the photo.
+    """
+    shares = padded(as_boxes(boxes), config.padding) / np.tile(size, 2).astype(np.float64)
+    return pool_map(np.asarray(map_, np.float32), shares, config.grid).reshape(len(boxes), -1)
 
 
 def check_finite(numbers: NDArray[np.floating], source: Source, config: FeaturesConfig) -> None:
