@@ -49,23 +49,22 @@ def test_networks_are_understood_from_their_graphs(tmp_path, write, how, expecte
 
 
 @pytest.mark.parametrize(
-    ("kind", "output", "cut", "patch"),
+    ("kind", "output", "can_be_cut", "patch"),
     [
-        ("channels last out", "stage3", "stage2", None),
-        ("several outputs", "stage3", "stage2", None),
-        ("four at once", "stage3", "stage2", None),
-        ("stride 30", "map", None, 30),
-        ("squares of seven", "map", "stage3", 112),
-        ("pixels in", "map", "stage3", None),
-        ("half", "map", "stage3", None),
+        ("channels last out", "stage3", True, None),
+        ("several outputs", "stage3", True, None),
+        ("four at once", "stage3", True, None),
+        ("stride 30", "map", False, 30),
+        ("squares of seven", "map", False, 112),
+        ("pixels in", "map", True, None),
+        ("half", "map", True, None),
     ],
 )
-def test_odd_networks_give_the_same_vectors_on_both_runtimes(tmp_path, photo, kind, output, cut, patch):
+def test_odd_networks_give_the_same_vectors_on_both(tmp_path, photo, kind, output, can_be_cut, patch):
     path = write_odd(tmp_path / "odd.onnx", kind)
     found = understand(path)
     assert (found.output, found.patch, found.size) == (output, patch, None)
-    if cut is not None:
-        assert found.cut is not None
+    assert (found.cut is not None) == can_be_cut
     assert (found.std == (1.0,) * 3) == (kind == "pixels in")  # it does the normalization itself
     path.with_suffix(".toml").write_text(network_toml(found))
     boxes = np.array([[0, 0, 120, 90], [10, 20, 60, 70]], np.float32)
@@ -94,7 +93,11 @@ def test_odd_networks_that_cannot_be_used_are_one_line(tmp_path, kind, says):
 @pytest.mark.parametrize("version", [13, 15, 18, 19, 20, 21])
 def test_every_usual_version_of_onnx_is_understood(tmp_path, version):
     path = (write_cnn if version < 17 else write_vit)(tmp_path / "x.onnx", toml=None)
-    model = version_converter.convert_version(onnx.load(path), version)
+    model = onnx.load(path)
+    if version < 17:
+        model.opset_import[0].version = version  # the operators of a CNN are the same
+    else:
+        model = version_converter.convert_version(model, version)
     path.write_bytes(model.SerializeToString())
     assert understand(path).output == ("map" if version < 17 else "tokens")
 

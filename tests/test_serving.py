@@ -219,9 +219,7 @@ def test_a_slow_upload_loses_its_place(review_run, tmp_path):
 def test_slow_uploads_take_no_place_from_others(review_run, client, server):
     pool = server[0]
     photo = toy(review_run).read_bytes()
-    head = (
-        f"POST /detect HTTP/1.1\r\nHost: {client.base_url.netloc.decode()}\r\nContent-Length: 9000\r\n\r\nx"
-    )
+    head = head_of(client, 9000) + b"x"
     with ExitStack() as slow:
         for _ in range(LIMITS.places + 2):
             slow.enter_context(connected(client)).sendall(head)

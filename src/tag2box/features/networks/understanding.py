@@ -204,7 +204,12 @@ def _with_stride(network: Network) -> Network:
 
 
 def _with_cut(network: Network) -> Network:
-    """With a place to cut at the wanted stride, if there is one: the middle one of the narrowest."""
+    """With a place to cut at the wanted stride, if there is one: the middle one of the narrowest.
+
+    Where photos must be multiples of other sizes, pieces of their maps must be too: there is none.
+    """
+    if network.patch is not None:
+        return network
     side = SQUARE[0] // CUT_STRIDE
     widths = {
         name_of(tensor): shape_of(tensor)[1]
