@@ -15,13 +15,12 @@ import numpy as np
 
 from benchmarks import Line, Skip, data
 from tag2box.data.reading import read_images
-from tag2box.maps.description import Description
 from tag2box.pipeline import Config, detect
 from tag2box.run_folder import RunFolder, fit_run
 from tag2box.runtime.files import content_hash
 from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store
-from tag2box.sharded import find_all_features, find_all_windows, find_maps
+from tag2box.sharded import Description, find_all_features, find_all_windows, find_maps
 from tag2box.stages import detections_key, stage_keys
 
 PHOTOS, ROUNDS = 32, 3
@@ -61,8 +60,8 @@ def stages(learned, images, folder, workers):
     windows, *costs = timed(lambda: find_all_windows(images, config, runner))
     found = {"windows": costs}
     maps, *found["maps"] = timed(lambda: find_maps(images, windows, config, runner))
-    how = Description(learned.result("projection"), learned.result("context"))
-    found["features"] = timed(lambda: find_all_features(images, windows, maps, how, config, runner))[1:]
+    how = Description(learned.result("projection"), learned.result("context"), maps)
+    found["features"] = timed(lambda: find_all_features(images, windows, how, config, runner))[1:]
     found["detections"] = timed(lambda: detect(detector, images, runner))[1:]
     return found
 

@@ -19,15 +19,16 @@ from tag2box.cover.sample import Sample, draw_sample
 from tag2box.cover.stage import find_covers
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector, detect_images
+from tag2box.features.backbone import load_network
 from tag2box.features.extract import find_projection
 from tag2box.features.networks.content import network_hash
 from tag2box.images import ImageSet
-from tag2box.maps.context import fit_context
-from tag2box.maps.description import Description
+from tag2box.maps.context import finer_side, fit_context
 from tag2box.maps.photo_maps import check_maps
 from tag2box.runtime.progress import Progress
 from tag2box.runtime.runner import Part, Runner
 from tag2box.sharded import (
+    Description,
     Known,
     count_all_neighbors,
     find_all_competition,
@@ -37,7 +38,7 @@ from tag2box.sharded import (
     find_maps,
 )
 from tag2box.stages import Config, retrains, scores_by_maps, uses_maps
-from tag2box.training.corrected import judged_context, judged_features, learn_corrected
+from tag2box.training.corrected import judged_vectors, learn_corrected
 from tag2box.training.findings import ByPhoto, Refined
 from tag2box.training.initial import train_initial
 from tag2box.training.refinement import refine
@@ -75,14 +76,15 @@ def learn(
     projection = runner.result(
         "projection",
         lambda: find_projection(
-            images, windows, config.features, workers=runner.workers, progress=runner.progress
+            images, windows, config.features, maps=maps, workers=runner.workers, progress=runner.progress
         ),
     )
     context = None
     if maps and config.maps.context:
-        context = runner.result("context", lambda: fit_context(maps, config.maps))
-    how = Description(projection, context)
-    features = find_all_features(images, windows, maps, how, config, runner)
+        finer = finer_side(config.maps, load_network(config.features.network))
+        context = runner.result("context", lambda: fit_context(maps, config.maps, finer))
+    how = Description(projection, context, maps)
+    features = find_all_features(images, windows, how, config, runner)
 
     # 4. to 8. What scores a window: as the paper learns it, or by two streams that compete.
     known = Known(windows, features, tags, maps)
@@ -252,18 +254,17 @@ def learn_again(
     said = replace(corrections, tags=known_tags(corrections.tags, config.cover.unknown))
 
     def describe() -> NDArray[np.floating]:
-        crops = judged_features(
+        return judged_vectors(
             images,
             corrections,
+            windows,
+            maps,
             how.projection,
+            how.context,
             config.features,
             workers=runner.workers,
             progress=runner.progress,
         )
-        if how.context is None or maps is None:
-            return crops
-        around = judged_context(images, corrections, how.context, maps, windows, config.features)
-        return np.concatenate([crops, around.astype(crops.dtype)], axis=1)
 
     def score(weights: Weights) -> ByPhoto:
         scorer = replace(learned.scorer, weights=weights)

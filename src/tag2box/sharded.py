@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from tag2box.cover.degrees import Degrees, block_count, count_blocks, join_degrees
 from tag2box.features.config import FeaturesConfig
+from tag2box.features.projection import Projection
 from tag2box.features.record import Features
 from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations, Competition, fit_activations
-from tag2box.maps.description import Description, describe_images
+from tag2box.maps.context import Context, Photo, vectors_of_photos
 from tag2box.maps.object_maps import Maps, ObjectMaps, WindowObjectness, fit_object_maps
 from tag2box.maps.photo_maps import find_cells, map_cells
 from tag2box.runtime.progress import Progress
@@ -21,6 +22,7 @@ from tag2box.stages import Config
 from tag2box.windows.search import Windows, find_windows
 
 __all__ = [
+    "Description",
     "Known",
     "count_all_neighbors",
     "find_all_competition",
@@ -29,6 +31,20 @@ __all__ = [
     "find_all_windows",
     "find_maps",
 ]
+
+
+@dataclass(frozen=True)
+class Description:
+    """How windows become vectors: projected crops, and the context that the photos' maps give them."""
+
+    projection: Projection
+    context: Context | None
+    maps: Maps | None
+
+    @property
+    def width(self) -> int:
+        """The numbers of a vector."""
+        return int(self.projection.A.shape[1]) + (self.context.width if self.context else 0)
 
 
 def find_all_windows(images: ImageSet, config: Config, runner: Runner) -> Windows:
@@ -41,13 +57,13 @@ def find_all_windows(images: ImageSet, config: Config, runner: Runner) -> Window
 
 
 def find_all_features(
-    images: ImageSet, windows: Windows, maps: Maps | None, how: Description, config: Config, runner: Runner
+    images: ImageSet, windows: Windows, how: Description, config: Config, runner: Runner
 ) -> Features:
     """The vectors of every window, shard by shard into one array on disk."""
 
     def part(a: int, z: int) -> Part[NDArray[np.floating]]:
-        mine = maps.part(a, z) if maps and how.context else None
-        return partial(_describe, images[a:z], windows.part(a, z), mine, how, config.features)
+        mine = replace(how, maps=how.maps.part(a, z) if how.maps else None)
+        return partial(_describe, images[a:z], windows.part(a, z), mine, config.features)
 
     return runner.in_rows(
         "features",
@@ -62,15 +78,19 @@ def find_all_features(
 def _describe(
     images: ImageSet,
     windows: Windows,
-    maps: Maps | None,
     how: Description,
     config: FeaturesConfig,
     workers: int | None,
     progress: Progress,
 ) -> NDArray[np.floating]:
     """The vectors of some photos' windows."""
-    found = describe_images(images, windows, maps, how, config, workers=workers, progress=progress)
-    return np.concatenate([np.empty((0, how.width), config.dtype), *found])
+    maps = how.maps
+    photos = [
+        Photo(path, None if maps is None else np.asarray(maps[i]), windows.sizes[i], windows[i])
+        for i, path in enumerate(images.paths)
+    ]
+    found = vectors_of_photos(photos, how.projection, how.context, config, workers=workers, progress=progress)
+    return np.concatenate(list(found))
 
 
 def find_maps(images: ImageSet, windows: Windows, config: Config, runner: Runner) -> Maps:

@@ -21,12 +21,11 @@ from tag2box.errors import InputError
 from tag2box.features.automatic import resolved
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.content import network_hash
-from tag2box.features.one_photo import photo_map
+from tag2box.features.one_photo import photo_map, see
 from tag2box.features.projection import Projection
 from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations
-from tag2box.maps.context import Context
-from tag2box.maps.description import Description
+from tag2box.maps.context import Context, Photo, photo_vectors
 from tag2box.maps.object_maps import MapsConfig, ObjectMaps
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.executor import map_ordered
@@ -212,11 +211,19 @@ class Detector:
         """
         photo = decode(source)
         windows = search_windows(photo, self.windows, threads=threads)
-        how = Description(self.projection, self.context)
-        seen = how.see(photo, self.features, threads=threads)
-        needs_map = self.context is not None or self.scorer.needs_map
-        map_ = photo_map(seen, self.maps.side, self.features) if needs_map else None
-        return windows, how(seen, windows.xyxy, map_, self.features, threads=threads), map_
+        fine_side = self.context.fine_side if self.context else 0
+        seen = see(photo, self.features, side=fine_side, threads=threads)
+        map_ = None
+        if self.context is not None or self.scorer.needs_map:
+            map_ = photo_map(seen, self.maps.side, self.features)
+        X = photo_vectors(
+            self.projection,
+            self.context,
+            self.features,
+            Photo(seen, map_, windows.sizes[0], windows.xyxy),
+            threads=threads,
+        )
+        return windows, X, map_
 
     def select(self, scores: NDArray[np.float32], windows: Windows) -> Detections:
         """Turn the scores of one photo's windows into boxes.

@@ -29,7 +29,8 @@ class FeaturesConfig:
     crop : int, default=8
         The number of samples of that map per window and direction.
     levels : tuple of int, default=(1024, 512, 256)
-        The long sides, in pixels, at which "shared" looks at the photo; "pool" takes the largest.
+        The long sides, in pixels, at which "shared" looks at the photo. "pool" takes the largest, but where
+        there are maps it takes those (`MapsConfig`).
     size : int, default=128
         The width and height, in pixels, to which "warp" resizes a window.
     padding : float, default=0.0
@@ -77,7 +78,8 @@ class FeaturesConfig:
     # shared: samples of the early map per window and direction.
     crop: int = 8
     # shared: long sides of the photo, in pixels: the smaller a window, the larger the photo it is taken from.
-    # The smallest serves windows as large as the photo. pool takes the largest alone.
+    # The smallest serves windows as large as the photo. Those of the maps (`MapsConfig`) cost nothing: what
+    # lies before the cut is shared with them. pool takes the maps, or without them the largest.
     levels: tuple[int, ...] = (1024, 512, 256)
     # warp: pixels per window and direction.
     size: int = 128

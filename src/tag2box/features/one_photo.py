@@ -23,12 +23,22 @@ from tag2box.data.decoding import READING_SIDE, Source, read_small
 from tag2box.errors import InputError
 from tag2box.features.automatic import cut_of, how_of, network_of, resolved
 from tag2box.features.config import FeaturesConfig
-from tag2box.features.modes import Mode, Pool, Shared, Warp
+from tag2box.features.crops import pool_map
+from tag2box.features.modes import Mode, Pool, Shared, Warp, padded
 from tag2box.features.networks.content import network_hash
 from tag2box.features.projection import Projection
 from tag2box.features.whole_photo import Seen, WholePhoto
 
-__all__ = ["check_finite", "photo_map", "raw_features", "see", "whole_network", "window_features"]
+__all__ = [
+    "check_finite",
+    "photo_map",
+    "pooled_features",
+    "projected",
+    "raw_features",
+    "see",
+    "whole_network",
+    "window_features",
+]
 
 Floats = NDArray[np.float32]
 
@@ -99,7 +109,12 @@ def window_features(
     >>> t2b.window_features(photo, boxes, first_four, config).shape
     (2, 4)
     """
-    vectors = projection(raw_features(source, boxes, config, flip=flip, threads=threads))
+    return projected(raw_features(source, boxes, config, flip=flip, threads=threads), projection, config)
+
+
+def projected(raw: Floats, projection: Projection, config: FeaturesConfig) -> NDArray[np.floating]:
+    """Raw vectors as they are stored."""
+    vectors = projection(raw)
     with np.errstate(over="ignore"):
         stored = vectors.astype(config.dtype)
     if not np.isfinite(stored).all():
@@ -125,6 +140,17 @@ def raw_features(
     raw = mode(seen, boxes).reshape(len(boxes), -1)
     check_finite(raw, source, config)
     return raw
+
+
+def pooled_features(
+    map_: NDArray[np.floating], boxes: Floats, size: NDArray[np.int64], config: FeaturesConfig
+) -> Floats:
+    """The same in the mode "pool", from the photo's last map, which is there already: nothing is run.
+
+    size: the width and height of the photo.
+    """
+    shares = padded(as_boxes(boxes), config.padding) / np.tile(size, 2).astype(np.float64)
+    return pool_map(np.asarray(map_, np.float32), shares, config.grid).reshape(len(boxes), -1)
 
 
 def check_finite(numbers: NDArray[np.floating], source: Source | Seen, config: FeaturesConfig) -> None:

@@ -19,13 +19,12 @@ from tag2box.errors import InputError
 from tag2box.evaluation.scores import corloc, evaluate
 from tag2box.features.record import Features
 from tag2box.images import ImageSet
-from tag2box.maps.description import Description
 from tag2box.maps.object_maps import Maps
 from tag2box.run_folder import RunFolder, fit_run, mined_windows
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store, stage_key
-from tag2box.sharded import find_all_features, find_all_windows, find_maps
+from tag2box.sharded import Description, find_all_features, find_all_windows, find_maps
 from tag2box.stages import VERSIONS, Config, stage_keys, uses_maps
 from tag2box.training.initial import InitialConfig
 from tag2box.training.refinement import RefineConfig
@@ -168,7 +167,7 @@ def describe_test(
         }
         windows = find_all_windows(images, config, runner)
         maps = find_maps(images, windows, config, runner) if uses_maps(config) else None
-        features = find_all_features(images, windows, maps, Description(projection, context), config, runner)
+        features = find_all_features(images, windows, Description(projection, context, maps), config, runner)
     return windows, features, maps
 
 
