@@ -159,6 +159,10 @@ def test_workers_killed_at_any_moment_change_nothing(client, toys, alone, tmp_pa
     assert {**found, "run.json": b""} == {**alone, "run.json": b""}
 
 
+def _hear_ctrl_c():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # what a shell starts in the background is deaf to it
+
+
 @pytest.mark.torture
 def test_ctrl_c_is_one_line_and_the_run_goes_on(toys, alone, tmp_path):
     photos, out = toys.paths[0].parent, tmp_path / "run"
@@ -177,6 +181,7 @@ def test_ctrl_c_is_one_line_and_the_run_goes_on(toys, alone, tmp_path):
     ]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment}
+    how["preexec_fn"] = _hear_ctrl_c
     with subprocess.Popen(command, start_new_session=True, **how) as process:
         while not (out / "windows").exists() and process.poll() is None:
             time.sleep(0.02)

@@ -3,8 +3,6 @@
 Order in, order out: what is computed does not depend on the number of workers, or on where they are.
 """
 
-import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -13,13 +11,13 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from joblib import Parallel, cpu_count, delayed
-from joblib.externals.loky import process_executor
+from joblib import cpu_count
 
 from tag2box.errors import Tag2BoxError
 from tag2box.runtime.checks import check_at_least
-from tag2box.runtime.processes import follow_parent, why_it_died
+from tag2box.runtime.processes import why_it_died
 from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.workers import in_workers
 
 if TYPE_CHECKING:
     from tag2box.runtime.cluster import Cluster
@@ -53,7 +51,7 @@ def map_ordered(
     """Yield `function(item)` for each of `items`, in their order, from `workers` processes.
 
     Only a few results wait at a time, so memory is bounded by the consumer. Libraries inside a worker are
-    held to one thread each (joblib sets that), so that workers do not fight for the cores.
+    held to one thread each, so that workers do not fight for the cores.
     Within `on_cluster` the workers are those of the cluster.
     """
     count = min(n_workers(workers), max(len(items), 1))
@@ -65,14 +63,7 @@ def map_ordered(
     elif count == 1:
         results = map(function, items)
     else:
-        pool = Parallel(
-            n_jobs=count,
-            return_as="generator",
-            pre_dispatch="4*n_jobs",
-            batch_size=1,
-            inner_max_num_threads=1,
-        )
-        results = pool(delayed(_in_worker)(os.getpid(), function, item) for item in items)
+        results = in_workers(function, items, count, n_workers(workers))
     progress(label, 0, len(items))
     try:
         for done, result in enumerate(results, start=1):
@@ -99,11 +90,3 @@ def current_cluster() -> "Cluster | None":
 
 def _each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     return [function(item) for item in items]
-
-
-def _in_worker(parent: int, function: Callable[[T], R], item: T) -> R:
-    follow_parent(parent)
-    # After a task loky would collect garbage (a tenth of a second here, as there are so many objects), or,
-    # where psutil is installed, replace a worker that has grown since its first task by compiling a network.
-    process_executor._MEMORY_LEAK_CHECK_DELAY = math.inf
-    return function(item)
