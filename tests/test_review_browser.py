@@ -2,57 +2,26 @@
 
 import json
 import os
-import re
-import shutil
-import signal
 import subprocess
 import sys
 
 import pytest
-from tests._review import copied
+from tests._review import Server, copied
 
 from tag2box.corrections import read_state
 
-selenium = pytest.importorskip("selenium.webdriver")
-from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: E402
+pytest.importorskip("selenium.webdriver")
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
+from tests._browser import BROWSER, DRIVER, MISSING, Page, started
 
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (BROWSER and DRIVER), reason="no browser here: apt-get install chromium chromium-driver"
-)
-# Seconds to wait for what takes a fraction of one: this machine may be busy.
-PATIENCE = 60
-OPTIONS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-background-networking "
-    "--disable-component-update --disable-sync --no-first-run --window-size=1280,800"
-)
-
-
-class Server:
-    """`tag2box review` in a process of its own."""
-
-    def __init__(self, run, port=0):
-        command = [sys.executable, "-m", "tag2box", "review", str(run), "--no-open", "--port", str(port)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.address = re.search(r"http://\S+", self.process.stdout.readline())[0]
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
+pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason=MISSING)
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = selenium.ChromeOptions()
-    options.binary_location = BROWSER
-    for option in [*OPTIONS.split(), f"--user-data-dir={tmp_path_factory.mktemp('browser')}"]:
-        options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = selenium.Chrome(options, selenium.ChromeService(DRIVER))
+    driver = started(tmp_path_factory.mktemp("browser"))
     yield driver
     driver.quit()
 
@@ -67,56 +36,6 @@ def server(run):
     started = Server(run)
     yield started
     started.kill()
-
-
-class Page:
-    """What a person does on the page."""
-
-    def __init__(self, browser, run):
-        self.browser, self.run = browser, run
-
-    def open(self, address):
-        self.browser.get(address)
-        self.until(lambda: self.find("body").get_attribute("data-ready"))
-        return self
-
-    def until(self, true):
-        return WebDriverWait(self.browser, PATIENCE, poll_frequency=0.05).until(lambda _: true())
-
-    def find(self, css):
-        return self.browser.find_element(By.CSS_SELECTOR, css)
-
-    def all(self, css):
-        return self.browser.find_elements(By.CSS_SELECTOR, css)
-
-    def text(self, css):
-        return self.browser.execute_script("return document.querySelector(arguments[0]).textContent", css)
-
-    def press(self, *keys, held=None):
-        chain = ActionChains(self.browser)
-        for key in keys:
-            chain = chain.key_down(held).send_keys(key).key_up(held) if held else chain.send_keys(key)
-        chain.perform()
-
-    def saved(self):
-        """Wait until the page says so; what is on the disk then."""
-        self.until(lambda: self.text("#saved") == "saved")
-        return read_state(self.run)
-
-    def drag(self, element, dx, dy):
-        ActionChains(self.browser).click_and_hold(element).move_by_offset(dx, dy).release().perform()
-
-    def only(self, name, order="name"):
-        """The photo of that name in sight."""
-        Select(self.find("#order")).select_by_value(order)
-        for _ in range(len(self.find("#search").get_attribute("value"))):
-            self.find("#search").send_keys(Keys.BACKSPACE)
-        self.find("#search").send_keys(name, Keys.ESCAPE)
-        self.until(lambda: self.text("#name") == name and self.text("#place") == "1 of 1")
-
-    def problems(self):
-        """What the browser complained about: errors, and what the content policy stopped."""
-        return [e["message"] for e in self.browser.get_log("browser") if "favicon" not in e["message"]]
 
 
 @pytest.fixture
@@ -292,15 +211,8 @@ def test_touch_pans_and_zooms(page):
     around = page.find("#stage").rect
     x, y = around["x"] + around["width"] / 2, around["y"] + around["height"] / 2
 
-    def touch(kind, *points):
-        content = {
-            "type": kind,
-            "touchPoints": [{"x": px, "y": py, "id": i} for i, (px, py) in enumerate(points)],
-        }
-        page.browser.execute_cdp_cmd("Input.dispatchTouchEvent", content)
-
-    touch("touchStart", (x - 30, y))
-    touch("touchStart", (x - 30, y), (x + 30, y))
-    touch("touchMove", (x - 60, y), (x + 60, y))
-    touch("touchEnd")
+    page.touch("touchStart", (x - 30, y))
+    page.touch("touchStart", (x - 30, y), (x + 30, y))
+    page.touch("touchMove", (x - 60, y), (x + 60, y))
+    page.touch("touchEnd")
     page.until(lambda: width() > 1.5 * before)

@@ -23,7 +23,8 @@ def new_token() -> str:
 def listening(host: str, port: int) -> socket.socket:
     """A socket at that address; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    door = socket.socket(family, socket.SOCK_STREAM)
+    # By its name, or asyncio does not know that it is TCP, and answers wait 40 ms for an acknowledgement.
+    door = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         door.bind((host, port))
