@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from tests._review import Server, copied
 
 from tag2box.corrections import read_state
+from tag2box.review.session import Session
 
 pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.action_chains import ActionChains
@@ -186,7 +188,7 @@ def test_reload_restart_learn_again_export(page, run, server, browser, tmp_path)
     assert list(before.photo("toy-02").accepted()[0].xyxy[:2]) in [b["bbox"][:2] for b in boxes]
 
 
-@pytest.mark.parametrize("width", [360, 1280, 2560])
+@pytest.mark.parametrize("width", [360, 1280, 3840])
 def test_every_width_fits(page, width):
     page.browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
@@ -216,3 +218,114 @@ def test_touch_pans_and_zooms(page):
     page.touch("touchMove", (x - 60, y), (x + 60, y))
     page.touch("touchEnd")
     page.until(lambda: width() > 1.5 * before)
+
+
+def test_fingers_accept_move_and_draw(page):
+    page.only("toy-02")
+
+    def middle(css):
+        where = "const r = document.querySelector(arguments[0]).getBoundingClientRect();"
+        return page.browser.execute_script(f"{where} return [r.x + r.width / 2, r.y + r.height / 2]", css)
+
+    def drag(x, y, dx, dy):
+        page.touch("touchStart", (x, y))
+        for k in (1, 2, 3):
+            page.touch("touchMove", (x + dx * k / 3, y + dy * k / 3))
+        page.touch("touchEnd")
+
+    def tap(css):
+        page.touch("touchStart", middle(css))
+        page.touch("touchEnd")
+
+    tap("[data-do=accept]")
+    page.until(lambda: page.saved().photo("toy-02").accepted())
+    (before,) = page.saved().photo("toy-02").accepted()
+    drag(*middle(".box"), -20, -10)
+    page.until(lambda: page.saved().photo("toy-02").accepted() != [before])
+    (moved,) = page.saved().photo("toy-02").accepted()
+    assert moved.xyxy[0] < before.xyxy[0]
+    assert moved.xyxy[1] < before.xyxy[1]
+    tap("[data-do=draw]")
+    x, y = middle("#photo")
+    drag(x - 100, y - 100, 80, 70)
+    page.until(lambda: len(page.saved().photo("toy-02").accepted()) == 2)
+    tap("[data-do=undo]")
+    page.until(lambda: len(page.saved().photo("toy-02").accepted()) == 1)
+    assert page.problems() == []
+
+
+def test_zoom_pan_and_the_object_map(page):
+    page.only("toy-02")
+    sides = "const r = document.querySelector('#photo').getBoundingClientRect(); return [r.x, r.y, r.width]"
+    x, y, width = page.browser.execute_script(sides)
+    stage = page.find("#stage")
+    wheel = selenium_wheel(page, stage, -300)
+    assert wheel > width
+    corner = page.browser.execute_script(sides)[:2]
+    ActionChains(page.browser).move_to_element_with_offset(stage, -300, -200).click_and_hold().move_by_offset(
+        50, 40
+    ).release().perform()
+    moved = page.browser.execute_script(sides)[:2]
+    assert (moved[0] - corner[0], moved[1] - corner[1]) == pytest.approx((50, 40), abs=1)
+    page.press("0")
+    assert page.browser.execute_script(sides) == pytest.approx([x, y, width], abs=1)
+    assert not page.find("#map").is_displayed()
+    page.press("m")
+    loaded = "const m = document.querySelector('#map'); return m.complete ? m.naturalWidth : 0"
+    page.until(lambda: page.browser.execute_script(loaded) > 0)
+    assert page.find("#map").is_displayed()
+    page.press("m")
+    assert not page.find("#map").is_displayed()
+    assert page.problems() == []
+
+
+def selenium_wheel(page, stage, by):
+    """Turn the wheel over the middle of the stage; how wide the photo is then."""
+    from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+
+    ActionChains(page.browser).scroll_from_origin(ScrollOrigin.from_element(stage), 0, by).perform()
+    return page.browser.execute_script(
+        "return document.querySelector('#photo').getBoundingClientRect().width"
+    )
+
+
+def test_filters_by_confidence_doubt_and_name(page, run):
+    session = Session(run)
+    sure = np.full(12, -1.0)
+    np.maximum.at(sure, session.found.image, session.found.confidence)
+    middle = round(float(np.median(sure[sure >= 0])), 2)
+
+    def listed(**chosen):
+        for name, value in chosen.items():
+            script = "const f = document.getElementById(arguments[0]); f.value = arguments[1];"
+            script += "f.dispatchEvent(new Event('change', {bubbles: true}))"
+            page.browser.execute_script(script, name, str(value))
+        wanted = "&".join(f"{name}={value}" for name, value in chosen.items())
+        page.until(
+            lambda: all(w in page.find("body").get_attribute("data-listed") for w in wanted.split("&"))
+        )
+        return int(page.text("#place").split(" of ")[-1])
+
+    fits = (session.found.confidence >= middle) & (session.found.confidence <= 1)
+    assert listed(low=middle) == len(np.unique(session.found.image[fits]))
+    assert listed(low=0, show="doubtful") == len(np.unique(session.found.image[session.found.doubt >= 0.5]))
+    assert listed(show="all", search="toy-1") == 2
+    assert page.problems() == []
+
+
+def test_two_tabs_see_each_other(page, run, server):
+    page.only("toy-02")
+    first = page.browser.current_window_handle
+    page.browser.switch_to.new_window("tab")
+    try:
+        page.open(server.address)
+        page.only("toy-02")
+        page.press("x")
+        page.saved()
+    finally:
+        page.browser.close()
+        page.browser.switch_to.window(first)
+    page.until(lambda: "rejected" in page.text("#box-list"))
+    page.press("a")
+    (box,) = page.saved().photo("toy-02").boxes.values()
+    assert box.state == "accepted"

@@ -13,6 +13,8 @@ __all__ = ["address", "listening", "new_token", "run"]
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
 # Connections at once, whatever they do: the system gives a process some thousand files.
 MOST_CONNECTIONS = 500
+# Connections that wait to be accepted.
+WAITING = 128
 
 
 def new_token() -> str:
@@ -28,6 +30,7 @@ def listening(host: str, port: int) -> socket.socket:
     try:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         door.bind((host, port))
+        door.listen(WAITING)  # from here on callers wait, and are not refused
     except OSError as error:
         door.close()
         raise InputError(
