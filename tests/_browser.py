@@ -4,6 +4,8 @@ import shutil
 
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.actions.action_builder import ActionBuilder
+from selenium.webdriver.common.actions.pointer_input import PointerInput
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -37,6 +39,7 @@ class Page:
         self.browser, self.run = browser, run
 
     def open(self, address):
+        self.problems()  # those of another test
         self.browser.get(address)
         self.until(lambda: self.find("body").get_attribute("data-ready"))
         return self
@@ -63,6 +66,12 @@ class Page:
         """Fingers at these points of the window."""
         fingers = [{"x": x, "y": y, "id": i} for i, (x, y) in enumerate(points)]
         self.browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": fingers})
+
+    def tap(self, element):
+        """With one finger."""
+        finger = ActionBuilder(self.browser, mouse=PointerInput("touch", "finger"))
+        finger.pointer_action.move_to(element).pointer_down().pointer_up()
+        finger.perform()
 
     def saved(self):
         """Wait until the page says so; what is on the disk then."""
