@@ -22,6 +22,8 @@ CROWDED = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 10\r\n"
     b"content-length: %d\r\nconnection: close\r\n\r\n%s" % (len(_BODY), _BODY)
 )
+# Connections that wait to be accepted.
+WAITING = 128
 
 
 def new_token() -> str:
@@ -32,10 +34,12 @@ def new_token() -> str:
 def listening(host: str, port: int) -> socket.socket:
     """A socket at that address; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    door = socket.socket(family, socket.SOCK_STREAM)
+    # By its name, or asyncio does not know that it is TCP, and answers wait 40 ms for an acknowledgement.
+    door = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         door.bind((host, port))
+        door.listen(WAITING)  # from here on callers wait, and are not refused
     except OSError as error:
         door.close()
         raise InputError(
