@@ -47,7 +47,7 @@ VERSIONS = {
     "cover": 3,
     "initial": 1,
     "refine": 4,
-    "two_stream": 1,
+    "two_stream": 2,
     "retrain": 1,
     "findings": 4,
     "judged": 1,
