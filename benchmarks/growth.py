@@ -4,8 +4,8 @@
 
 Photos of 300 windows, 1280 dimensions and 20 classes, in files that are mapped as in a run (below TMPDIR: 0.9
 MB a photo). A line for each stage and size: CPU seconds, the most MB that were held beside the maps (Linux),
-MB on disk, and how much of the stage it was. What takes hours is measured in part: 4 of about 45 evaluations
-of the two streams, 4 of up to 30 rounds of refinement, and the neighbors of 16,384 windows of a million.
+MB on disk, and how much of the stage it was. What takes hours is measured in part: 4 of about 42 evaluations
+of the two streams, 2 of up to 30 rounds of refinement, and the neighbors of 8,192 windows of a million.
 `benchmarks.growth_table` makes table and plot of it.
 """
 
@@ -41,31 +41,24 @@ from tag2box.training.two_stream import TwoStreamConfig, train_two_stream
 from tag2box.windows.record import Windows
 
 WINDOWS, CELLS, D, CHANNELS, CLASSES = 300, 192, 1280, 320, 20
-PASSES, SEARCHED = 4, 1 << 14
+PASSES, SEARCHED = 2, 1 << 13
 
 
 class Made:
-    """Made photos: windows of a photo are alike, those of a class have something in common."""
+    """The first n of made photos: windows of a photo are alike, those of a class have something in common."""
 
     def __init__(self, folder, n):
         rng = np.random.default_rng(0)
         corner = rng.random((n * WINDOWS, 2), np.float32) * 300
         xyxy = np.concatenate([corner, corner + 20 + rng.random((len(corner), 2), np.float32) * 150], axis=1)
         self.windows = Windows(xyxy, np.arange(n + 1) * WINDOWS, np.full((n, 2), (500, 375)))
-        self.tags = np.where(rng.random((n, CLASSES)) < 0.08, 1, -1).astype(np.int8)
-        kinds = rng.standard_normal((CLASSES, D), np.float32)
-        features = open_memmap(folder / "X.npy", "w+", np.float16, (n * WINDOWS, D))
-        maps = open_memmap(folder / "maps.npy", "w+", np.float16, (n * CELLS, CHANNELS))
-        for i in range(n):
-            x = rng.standard_normal((WINDOWS, D), np.float32) + rng.standard_normal(D, np.float32)
-            x[:20] += (self.tags[i] == 1).astype(np.float32) @ kinds
-            x *= 20 / np.linalg.norm(x, axis=1, keepdims=True)
-            features[i * WINDOWS : (i + 1) * WINDOWS] = x
-            maps[i * CELLS : (i + 1) * CELLS] = rng.random((CELLS, CHANNELS), np.float32)
-        self.features = Features(np.load(folder / "X.npy", mmap_mode="r"), self.windows.offsets)
-        cells = np.load(folder / "maps.npy", mmap_mode="r")
+        self.tags = make_tags(n)
+        self.features = Features(
+            np.load(folder / "X.npy", mmap_mode="r")[: n * WINDOWS], self.windows.offsets
+        )
+        cells = np.load(folder / "maps.npy", mmap_mode="r")[: n * CELLS]
         self.maps = Maps(cells, np.arange(n + 1) * CELLS, np.tile([12, 16], (n, 1)))
-        self.runner = Runner(Store(folder / "run"), workers=1)
+        self.runner = Runner(Store(folder / f"run-{n}"), workers=1)
         self.runner.keys = {name: stage_key(name, 1, {}) for name in ("objectness", "competition")}
 
     def known(self):
@@ -73,6 +66,24 @@ class Made:
 
     def disk(self):
         return sum(path.stat().st_size for path in (self.runner.store.folder).rglob("*.npy"))
+
+
+def make_tags(n):
+    return np.where(np.random.default_rng(1).random((n, CLASSES)) < 0.08, 1, -1).astype(np.int8)
+
+
+def make(folder, n):
+    """Features and maps of n photos."""
+    rng, tags = np.random.default_rng(2), make_tags(n)
+    kinds = rng.standard_normal((CLASSES, D), np.float32)
+    features = open_memmap(folder / "X.npy", "w+", np.float16, (n * WINDOWS, D))
+    maps = open_memmap(folder / "maps.npy", "w+", np.float16, (n * CELLS, CHANNELS))
+    for i in range(n):
+        x = rng.standard_normal((WINDOWS, D), np.float32) + rng.standard_normal(D, np.float32)
+        x[:20] += (tags[i] == 1).astype(np.float32) @ kinds
+        x *= 20 / np.linalg.norm(x, axis=1, keepdims=True)
+        features[i * WINDOWS : (i + 1) * WINDOWS] = x
+        maps[i * CELLS : (i + 1) * CELLS] = rng.random((CELLS, CHANNELS), np.float32)
 
 
 def objectness(made):
@@ -183,41 +194,43 @@ def held():
     return 0
 
 
-def measure(n):
+def measure(folder, n, stages=STAGES):
     """Of each stage: CPU seconds, MB beside the maps, MB on disk, and the share of it that was measured."""
-    with tempfile.TemporaryDirectory() as folder:
-        made = Made(Path(folder), n)
-        for stage in STAGES:
-            disk, start = made.disk(), time.process_time()
-            with Peak() as peak:
-                times = stage(made) or 1
-            seconds = time.process_time() - start
-            yield {
-                "stage": stage.__name__,
-                "photos": n,
-                "seconds": round(seconds, 2),
-                "times": round(times, 2),
-                "mb": round(peak.mb),
-                "disk_mb": round((made.disk() - disk) / 1e6),
-            }
+    made = Made(folder, n)
+    for stage in stages:
+        disk, start = made.disk(), time.process_time()
+        with Peak() as peak:
+            times = stage(made) or 1
+        seconds = time.process_time() - start
+        yield {
+            "stage": stage.__name__,
+            "photos": n,
+            "seconds": round(seconds, 2),
+            "times": round(times, 2),
+            "mb": round(peak.mb),
+            "disk_mb": round((made.disk() - disk) / 1e6),
+        }
+
+
+def measured(sizes):
+    """The lines of all sizes, the smallest first."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make(folder, max(sizes))
+        list(measure(folder, 20))  # compiles
+        for n in sorted(sizes):
+            yield from measure(folder, n)
 
 
 def run():
     """For `make bench`: how much longer each stage takes with four times the photos; linear is 4."""
-    list(measure(20))  # compiles
-    for small, large in zip(measure(100), measure(400), strict=True):
-        times = {line["photos"]: line["seconds"] * line["times"] for line in (small, large)}
-        ratio = times[400] / max(times[100], 1e-3)
+    found = list(measured([100, 400]))
+    for small, large in zip(found[: len(STAGES)], found[len(STAGES) :], strict=True):
+        before, after = (line["seconds"] * line["times"] for line in (small, large))
         name = f"{large['stage']}, four times the photos"
-        yield Line(name, ratio, 4, "x the time", "linear", f"{large['mb']} MB")
-
-
-def main(sizes):
-    list(measure(20))
-    for n in sizes:
-        for line in measure(n):
-            print(json.dumps(line), flush=True)
+        yield Line(name, after / max(before, 1e-3), 4, "x the time", "linear", f"{large['mb']} MB")
 
 
 if __name__ == "__main__":
-    main([int(word) for word in sys.argv[1:]] or [500, 1000, 2000])
+    for line in measured([int(word) for word in sys.argv[1:]] or [500, 1000, 2000]):
+        print(json.dumps(line), flush=True)

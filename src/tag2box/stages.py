@@ -49,7 +49,7 @@ VERSIONS = {
     "refine": 4,
     "two_stream": 2,
     "retrain": 1,
-    "findings": 4,
+    "findings": 5,
     "judged": 1,
     "corrected": 2,
     "detector": 2,

@@ -85,7 +85,7 @@ def map_ordered(
         raise Tag2BoxError(why_it_died(str(error))) from error
 
 
-def map_threads(function: Callable[[T], R], items: Sequence[T], *, workers: int | None = 1) -> Iterator[R]:
+def map_threads(function: Callable[[T], R], items: Iterable[T], *, workers: int | None = 1) -> Iterator[R]:
     """The same in `workers` threads, for functions that leave Python: products, and kernels.
 
     BLAS is held to one thread meanwhile: so bits depend on `items` alone. Results that wait are at most two a

@@ -54,11 +54,17 @@ def score_windows(X: NDArray[np.floating], weights: Weights) -> NDArray[np.float
     return out
 
 
-def score_blocks(X: NDArray[np.floating], weights: Weights) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """The same block by block: its first row, and its scores. One product a block."""
+def score_blocks(
+    X: NDArray[np.floating], weights: Weights, first: int = 0, end: int | None = None
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """The same block by block, from row `first` up to `end`: its first row, and its scores.
+
+    One product a block.
+    """
     W, b = weights.W.T.astype(np.float32), weights.b.astype(np.float32)
-    for a in range(0, len(X), BLOCK):
-        yield a, as_float32(X[a : a + BLOCK]) @ W + b
+    last = len(X) if end is None else end
+    for a in range(first, last, BLOCK):
+        yield a, as_float32(X[a : min(a + BLOCK, last)]) @ W + b
 
 
 def score_groups(
