@@ -151,7 +151,10 @@ def learn_as_the_paper(known: Known, config: Config, runner: Runner) -> Learned:
 
     # 7. Initial detector: a linear SVM on the covered windows, with hard negatives.
     initial = runner.result(
-        "initial", lambda: train_initial(windows, features, tags, covers, config.initial, progress=progress)
+        "initial",
+        lambda: train_initial(
+            windows, features, tags, covers, config.initial, workers=runner.workers, progress=progress
+        ),
     )
 
     # 8. Refinement: a latent SVM with a smoothed maximum, from there.
@@ -217,10 +220,12 @@ def learn_by_two_streams(known: Known, config: Config, runner: Runner) -> Learne
     )
 
     # 7. Retraining: an SVM on the boxes found, with the windows near them as negatives.
-    boxes = find_boxes(windows, features, tags, objectness, two_stream)
-    weights = runner.result(
-        "retrain", lambda: retrain(windows, features, tags, boxes, config.retrain, progress=runner.progress)
-    )
+    def train() -> Weights:
+        boxes = find_boxes(windows, features, tags, objectness, two_stream, workers=runner.workers)
+        how = config.retrain
+        return retrain(windows, features, tags, boxes, how, workers=runner.workers, progress=runner.progress)
+
+    weights = runner.result("retrain", train)
     scorer = Scorer(
         weights,
         objectness_weight=config.retrain.objectness_weight,
@@ -235,7 +240,16 @@ def learn_by_two_streams(known: Known, config: Config, runner: Runner) -> Learne
     # 8. Findings: what all of it together says of the photos learned from.
     found = runner.result(
         "findings",
-        lambda: findings(scorer, windows, features, tags, maps, objectness, config.detect.vote_iou),
+        lambda: findings(
+            scorer,
+            windows,
+            features,
+            tags,
+            maps,
+            objectness,
+            config.detect.vote_iou,
+            workers=runner.workers,
+        ),
     )
     return Learned(found, scorer, objectness)
 

@@ -16,6 +16,7 @@ from tag2box.maps.competition import Activations, Competition, fit_activations
 from tag2box.maps.context import Context, Photo, vectors_of_photos
 from tag2box.maps.object_maps import Maps, ObjectMaps, WindowObjectness, fit_object_maps
 from tag2box.maps.photo_maps import find_cells, map_cells
+from tag2box.runtime.blas import one_thread
 from tag2box.runtime.progress import Progress
 from tag2box.runtime.runner import Part, Runner
 from tag2box.stages import Config
@@ -133,7 +134,11 @@ def find_all_objectness(known: Known, config: Config, runner: Runner) -> WindowO
     """4. Objectness: how well each window frames what its photo's map shows of the class."""
     maps, windows, tags = known.maps, known.windows, known.tags
     assert maps is not None
-    of = cache(lambda: fit_object_maps(maps, tags, config.maps.components))
+
+    @cache
+    def of() -> ObjectMaps:
+        with one_thread():  # products of one photo are small
+            return fit_object_maps(maps, tags, config.maps.components)
 
     def part(a: int, z: int) -> Part[NDArray[np.float32]]:
         return partial(_alone, of(), maps.part(a, z), windows.part(a, z), config.maps.ring)
@@ -150,7 +155,8 @@ def find_all_objectness(known: Known, config: Config, runner: Runner) -> WindowO
 
 
 def _alone(of: ObjectMaps, maps: Maps, windows: Windows, ring: float, *_: object) -> NDArray[np.float32]:
-    return of.of_all(maps, windows, ring)
+    with one_thread():
+        return of.of_all(maps, windows, ring)
 
 
 def find_all_competition(
@@ -159,7 +165,11 @@ def find_all_competition(
     """5. Competition: the same, where the tags of a photo share its object maps."""
     maps, windows, tags = known.maps, known.windows, known.tags
     assert maps is not None
-    activations = cache(lambda: fit_activations(maps, tags))
+
+    @cache
+    def activations() -> Activations:
+        with one_thread():
+            return fit_activations(maps, tags)
 
     def part(a: int, z: int) -> Part[NDArray[np.float32]]:
         rows = slice(windows.offsets[a], windows.offsets[z])
@@ -187,4 +197,5 @@ def _shared(
     ring: float,
     *_: object,
 ) -> NDArray[np.float32]:
-    return activations.compete(alone, maps, windows, tags, ring)
+    with one_thread():
+        return activations.compete(alone, maps, windows, tags, ring)

@@ -3,7 +3,9 @@
 Order in, order out: what is computed does not depend on the number of workers, or on where they are.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from joblib import cpu_count
 
 from tag2box.errors import Tag2BoxError
+from tag2box.runtime.blas import one_thread
 from tag2box.runtime.checks import check_at_least
 from tag2box.runtime.processes import why_it_died
 from tag2box.runtime.progress import Progress, silent
@@ -22,7 +25,7 @@ from tag2box.runtime.workers import in_workers
 if TYPE_CHECKING:
     from tag2box.runtime.cluster import Cluster
 
-__all__ = ["current_cluster", "map_ordered", "n_workers", "on_cluster"]
+__all__ = ["current_cluster", "map_ordered", "map_threads", "n_workers", "on_cluster"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -71,6 +74,26 @@ def map_ordered(
             yield result
     except BrokenProcessPool as error:
         raise Tag2BoxError(why_it_died(str(error))) from error
+
+
+def map_threads(function: Callable[[T], R], items: Iterable[T], *, workers: int | None = 1) -> Iterator[R]:
+    """The same in `workers` threads, for functions that leave Python: products, and kernels.
+
+    BLAS is held to one thread meanwhile: so bits depend on `items` alone. Results that wait are at most two a
+    thread.
+    """
+    if cluster := current_cluster():
+        yield from cluster.run(partial(function, item) for item in items)
+        return
+    count = n_workers(workers)
+    with one_thread(), ThreadPoolExecutor(count) as threads:
+        waiting: deque[Future[R]] = deque()
+        for item in items:
+            waiting.append(threads.submit(function, item))
+            if len(waiting) > 2 * count:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 @contextmanager
