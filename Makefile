@@ -21,7 +21,7 @@ test-slow: .venv/dev  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
 torture: .venv/dev  ## runs killed, disks full, files damaged: minutes
-	$(BIN)/python -m pytest -m torture tests/torture tests/test_cluster.py
+	$(BIN)/python -m pytest -m torture tests/torture tests/test_cluster.py tests/test_corrections.py
 
 bench: .venv/bench  ## speed and quality, each against a named rival in the same run
 	$(BIN)/python -m benchmarks $(BENCH)

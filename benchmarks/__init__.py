@@ -1,5 +1,6 @@
 """Speed and quality against named rivals, measured in the same run. `make bench`, `make bench BENCH=bags`."""
 
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,11 @@ DATA = Path(os.environ.get("TAG2BOX_DATA", Path(__file__).parents[2] / "shared" 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of the table: a job, our figure and the rival's (lower is better), and quality beside it."""
+    """One line of the table: a job, our figure and the rival's (lower is better), and quality beside it.
+
+    `bar` is the ratio to reach. `value` is the quality as a number, higher is better, and `floor` what it may
+    not fall below: `make bench` fails then. Times depend on who else is at work, quality does not.
+    """
 
     job: str
     ours: float
@@ -21,10 +26,18 @@ class Line:
     unit: str
     rival_name: str
     quality: str = ""
+    bar: float | None = None
+    value: float | None = None
+    floor: float | None = None
 
     @property
     def ratio(self) -> float:
-        return self.rival / self.ours
+        return self.rival / self.ours if self.ours else math.inf
+
+    @property
+    def fallen(self) -> bool:
+        """Whether the quality is below its floor; one that is not a number is."""
+        return self.value is not None and self.floor is not None and not self.value >= self.floor
 
 
 class Skip(Exception):

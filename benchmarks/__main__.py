@@ -1,24 +1,22 @@
-"""Run the benchmarks named on the command line, or all: each module here with a `run()` that yields lines."""
+"""Run the benchmarks named on the command line, or all: each module here with a `run()` that yields lines.
 
-import importlib
+One table goes to standard output, what happens meanwhile to standard error. The exit status is 1 if a quality
+has fallen below its floor or a benchmark is broken, 2 if there is none of a name.
+"""
+
 import pkgutil
 import sys
 
-from rich.console import Console
-from rich.table import Table
-
 import benchmarks
-from benchmarks import Skip
+from benchmarks._table import measure, text
 
-names = sys.argv[1:] or sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name[0] != "_")
-table = Table("job", "ours", "rival", "ratio", "quality", title="tag2box against its rivals, same run")
-console = Console()
-for name in names:
-    try:
-        for line in importlib.import_module(f"benchmarks.{name}").run():
-            ours, rival = (f"{figure:.4g} {line.unit}" for figure in (line.ours, line.rival))
-            table.add_row(line.job, ours, f"{rival} ({line.rival_name})", f"{line.ratio:.1f} x", line.quality)
-            console.print(f"{name}: {line.job}: {line.ratio:.1f} x {line.rival_name}", highlight=False)
-    except Skip as reason:
-        console.print(f"{name}: skipped: {reason}")
-console.print(table)
+known = sorted(m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name[0] != "_")
+names = sys.argv[1:] or known
+if unknown := set(names) - set(known):
+    print(f"no benchmark {', '.join(sorted(unknown))}: there are {', '.join(known)}", file=sys.stderr)
+    sys.exit(2)
+rows, well = measure(names)
+print(text(rows))
+if not well:
+    print("a quality has fallen, or a benchmark is broken: see the last column", file=sys.stderr)
+sys.exit(0 if well else 1)

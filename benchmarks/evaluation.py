@@ -54,10 +54,13 @@ def nms_of_one_photo():
     def rival():
         return sum(len(cv2.dnn.NMSBoxes(xywh, column, 0.0, 0.3)) for column in columns)
 
-    quality = f"kept {ours()} and {rival()}"
+    kept, theirs = ours(), rival()
+    quality = f"kept {kept} and {theirs}"
     ours_s, rival_s = best_of(ours, rival)
     job = f"NMS, {N_CLASSES} classes x {N_WINDOWS} windows"
-    return Line(job, 1000 * ours_s, 1000 * rival_s, "ms CPU", "OpenCV NMSBoxes", quality)
+    return Line(
+        job, 1000 * ours_s, 1000 * rival_s, "ms CPU", "OpenCV NMSBoxes", quality, 10, -abs(kept - theirs), 0
+    )
 
 
 def average_precision():
@@ -94,7 +97,8 @@ def average_precision():
             judge.accumulate()
         return float(judge.eval["precision"][..., 0, -1].mean())
 
-    quality = f"AP at 0.5: {ours():.4f} by VOC's rules, {rival():.4f} by COCO's"
+    ap, theirs = ours(), rival()
+    quality = f"AP at 0.5: {ap:.4f} by VOC's rules, {theirs:.4f} by COCO's"
     ours_s, rival_s = best_of(ours, rival)
     job = f"AP of {n_found} detections, {N_IMAGES} images"
-    return Line(job, 1000 * ours_s, 1000 * rival_s, "ms CPU", "pycocotools", quality)
+    return Line(job, 1000 * ours_s, 1000 * rival_s, "ms CPU", "pycocotools", quality, 1, ap, theirs - 0.01)

@@ -1,13 +1,16 @@
 """How time, memory and disk of each stage grow with the photos, from made features, and a projection.
 
-    python -m benchmarks.growth 500 1000 2000
+    python -m benchmarks.growth 1000 5000 20000 > growth.jsonl
 
-Photos of 300 windows, 1280 dimensions and 20 classes, in files that are mapped as in a run. Time is that of
-the CPU; memory is the most that was held beside the maps (Linux). An exponent of 1 is linear. Two streams run
-4 passes instead of 40, refinement 4 instead of up to 30, and neighbors look at 150 images instead of 5100.
+Photos of 300 windows, 1280 dimensions and 20 classes, in files that are mapped as in a run (below TMPDIR: 0.9
+MB a photo). A line for each stage and size: CPU seconds, the most MB that were held beside the maps (Linux),
+MB on disk, and how much of the stage it was. What takes hours is measured in part: 4 of about 42 evaluations
+of the two streams, 2 of up to 30 rounds of refinement, and the neighbors of 8,192 windows of a million.
+`benchmarks.growth_table` makes table and plot of it.
 """
 
 import ctypes
+import json
 import sys
 import tempfile
 import threading
@@ -20,11 +23,12 @@ from numpy.lib.format import open_memmap
 
 from benchmarks import Line
 from tag2box.cover.config import CoverConfig
-from tag2box.cover.degrees import count_neighbors
+from tag2box.cover.degrees import block_count, count_blocks, count_neighbors
 from tag2box.cover.sample import draw_sample
 from tag2box.cover.stage import find_covers
 from tag2box.features.record import Features
 from tag2box.maps.object_maps import Maps
+from tag2box.neighbors.search import block_size
 from tag2box.pipeline import Config
 from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store, stage_key
@@ -37,30 +41,24 @@ from tag2box.training.two_stream import TwoStreamConfig, train_two_stream
 from tag2box.windows.record import Windows
 
 WINDOWS, CELLS, D, CHANNELS, CLASSES = 300, 192, 1280, 320, 20
-PASSES = 4
+PASSES, SEARCHED = 2, 1 << 13
 
 
 class Made:
-    """Synthetic photos: windows of a photo are alike, those of a class have something in common."""
+    """The first n synthetic photos: windows of a photo are alike, those of a class share something."""
 
     def __init__(self, folder, n):
         rng = np.random.default_rng(0)
         corner = rng.random((n * WINDOWS, 2), np.float32) * 300
         xyxy = np.concatenate([corner, corner + 20 + rng.random((len(corner), 2), np.float32) * 150], axis=1)
         self.windows = Windows(xyxy, np.arange(n + 1) * WINDOWS, np.full((n, 2), (500, 375)))
-        self.tags = np.where(rng.random((n, CLASSES)) < 0.08, 1, -1).astype(np.int8)
-        kinds = rng.standard_normal((CLASSES, D), np.float32)
-        features = open_memmap(folder / "X.npy", "w+", np.float16, (n * WINDOWS, D))
-        maps = open_memmap(folder / "maps.npy", "w+", np.float16, (n * CELLS, CHANNELS))
-        for i in range(n):
-            x = rng.standard_normal((WINDOWS, D), np.float32) + rng.standard_normal(D, np.float32)
-            x[:20] += (self.tags[i] == 1).astype(np.float32) @ kinds
-            features[i * WINDOWS : (i + 1) * WINDOWS] = 20 * x / np.linalg.norm(x, axis=1, keepdims=True)
-            maps[i * CELLS : (i + 1) * CELLS] = rng.random((CELLS, CHANNELS), np.float32)
-        self.features = Features(np.load(folder / "X.npy", mmap_mode="r"), self.windows.offsets)
-        cells = np.load(folder / "maps.npy", mmap_mode="r")
+        self.tags = make_tags(n)
+        self.features = Features(
+            np.load(folder / "X.npy", mmap_mode="r")[: n * WINDOWS], self.windows.offsets
+        )
+        cells = np.load(folder / "maps.npy", mmap_mode="r")[: n * CELLS]
         self.maps = Maps(cells, np.arange(n + 1) * CELLS, np.tile([12, 16], (n, 1)))
-        self.runner = Runner(Store(folder / "run"), workers=1)
+        self.runner = Runner(Store(folder / f"run-{n}"), workers=1)
         self.runner.keys = {name: stage_key(name, 1, {}) for name in ("objectness", "competition")}
 
     def known(self):
@@ -68,6 +66,24 @@ class Made:
 
     def disk(self):
         return sum(path.stat().st_size for path in (self.runner.store.folder).rglob("*.npy"))
+
+
+def make_tags(n):
+    return np.where(np.random.default_rng(1).random((n, CLASSES)) < 0.08, 1, -1).astype(np.int8)
+
+
+def make(folder, n):
+    """Features and maps of n photos."""
+    rng, tags = np.random.default_rng(2), make_tags(n)
+    kinds = rng.standard_normal((CLASSES, D), np.float32)
+    features = open_memmap(folder / "X.npy", "w+", np.float16, (n * WINDOWS, D))
+    maps = open_memmap(folder / "maps.npy", "w+", np.float16, (n * CELLS, CHANNELS))
+    for i in range(n):
+        x = rng.standard_normal((WINDOWS, D), np.float32) + rng.standard_normal(D, np.float32)
+        x[:20] += (tags[i] == 1).astype(np.float32) @ kinds
+        x *= 20 / np.linalg.norm(x, axis=1, keepdims=True)
+        features[i * WINDOWS : (i + 1) * WINDOWS] = x
+        maps[i * CELLS : (i + 1) * CELLS] = rng.random((CELLS, CHANNELS), np.float32)
 
 
 def objectness(made):
@@ -82,6 +98,8 @@ def competition(made):
 def two_streams(made):
     config = TwoStreamConfig(iterations=PASSES)
     made.two_stream = train_two_stream(made.features, made.tags, made.objectness, config)
+    # L-BFGS takes one evaluation at the start, and mostly one more to find the length of its first step.
+    return (TwoStreamConfig().iterations + 2) / (len(made.two_stream.trace) + 2)
 
 
 def retraining(made):
@@ -102,8 +120,19 @@ def finding(made):
     findings(scorer, made.windows, made.features, made.tags, made.maps, made.objectness, 1.0)
 
 
-def neighbors_and_cover(made):
-    config = CoverConfig(most_images=150)
+def neighbors(made):
+    """Blocks of the search of all windows among the images of the sample; the index is that of all."""
+    config = CoverConfig()
+    some = draw_sample(made.windows, made.features, made.tags, config)
+    blocks = block_count(some.features, some.tags, config)
+    few = max(SEARCHED // block_size(some.features.offsets), 1)
+    list(count_blocks(some.features, some.tags, config, range(few, blocks)))
+    return blocks / min(few, blocks)
+
+
+def cover(made):
+    """That of 300 images, to have something to learn from."""
+    config = CoverConfig(most_images=300)
     some = draw_sample(made.windows, made.features, made.tags, config)
     degrees = count_neighbors(some.features, some.tags, config)
     inputs = some.windows, some.features, some.tags, degrees, config
@@ -117,7 +146,9 @@ def initial(made):
 
 def refinement(made):
     inputs = made.windows, made.features, made.tags, made.initial
-    refine(*inputs, RefineConfig(rounds=4), objectness=made.objectness)
+    refined = refine(*inputs, RefineConfig(rounds=PASSES), objectness=made.objectness)
+    # A pass to begin with, one a round, and two for what is found.
+    return (RefineConfig().rounds + 3) / (max(map(len, refined.trace)) + 2)
 
 
 STAGES = (
@@ -126,7 +157,8 @@ STAGES = (
     two_streams,
     retraining,
     finding,
-    neighbors_and_cover,
+    neighbors,
+    cover,
     initial,
     refinement,
 )
@@ -162,48 +194,43 @@ def held():
     return 0
 
 
-def measure(n):
-    """Per stage: CPU seconds, MB beside the maps, MB on disk."""
-    with tempfile.TemporaryDirectory() as folder:
-        made, found = Made(Path(folder), n), {}
-        for stage in STAGES:
-            disk, start = made.disk(), time.process_time()
-            with Peak() as peak:
-                stage(made)
-            found[stage.__name__] = time.process_time() - start, peak.mb, (made.disk() - disk) / 1e6
-        return found
+def measure(folder, n, stages=STAGES):
+    """Of each stage: CPU seconds, MB beside the maps, MB on disk, and the share of it that was measured."""
+    made = Made(folder, n)
+    for stage in stages:
+        disk, start = made.disk(), time.process_time()
+        with Peak() as peak:
+            times = stage(made) or 1
+        seconds = time.process_time() - start
+        yield {
+            "stage": stage.__name__,
+            "photos": n,
+            "seconds": round(seconds, 2),
+            "times": round(times, 2),
+            "mb": round(peak.mb),
+            "disk_mb": round((made.disk() - disk) / 1e6),
+        }
 
 
-def exponent(sizes, values):
-    """The slope of a line through the points, both in logarithms."""
-    return np.polyfit(np.log(sizes), np.log(np.maximum(values, 1e-3)), 1)[0]
+def measured(sizes):
+    """The lines of all sizes, the smallest first."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make(folder, max(sizes))
+        list(measure(folder, 20))  # compiles
+        for n in sorted(sizes):
+            yield from measure(folder, n)
 
 
 def run():
     """For `make bench`: how much longer each stage takes with four times the photos; linear is 4."""
-    measure(20)  # compiles
-    small, large = measure(100), measure(400)
-    for name in small:
-        seconds, mb, _ = large[name]
-        ratio = seconds / max(small[name][0], 1e-3)
-        yield Line(f"{name}, four times the photos", ratio, 4, "x the time", "linear", f"{mb:.0f} MB")
-
-
-def main(sizes):
-    measure(20)
-    found = {n: measure(n) for n in sizes}
-    print(
-        "| stage |"
-        + "".join(f" {n}: CPU s, MB, MB on disk |" for n in sizes)
-        + " exponent | 100,000 photos |"
-    )
-    for name in found[sizes[0]]:
-        cells = " | ".join("{:.1f}, {:.0f}, {:.0f}".format(*found[n][name]) for n in sizes)
-        slope = exponent(sizes, [found[n][name][0] for n in sizes])
-        last = found[sizes[-1]][name][0] * (100_000 / sizes[-1]) ** max(slope, 0)
-        scale = 40 / PASSES if name == "two_streams" else 1
-        print(f"| {name} | {cells} | {slope:.2f} | {scale * last / 3600:.1f} CPU h |", flush=True)
+    found = list(measured([100, 400]))
+    for small, large in zip(found[: len(STAGES)], found[len(STAGES) :], strict=True):
+        before, after = (line["seconds"] * line["times"] for line in (small, large))
+        name = f"{large['stage']}, four times the photos"
+        yield Line(name, after / max(before, 1e-3), 4, "x the time", "linear", f"{large['mb']} MB")
 
 
 if __name__ == "__main__":
-    main([int(word) for word in sys.argv[1:]] or [500, 1000, 2000])
+    for line in measured([int(word) for word in sys.argv[1:]] or [500, 1000, 2000]):
+        print(json.dumps(line), flush=True)

@@ -32,10 +32,13 @@ class Builder:
         self.nodes.append(helper.make_node(op, inputs, [out], **attributes))
         return out
 
-    def save(self, path, shape, outputs):
-        image = helper.make_tensor_value_info("image", TensorProto.FLOAT, shape)
-        results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, s) for name, s in outputs.items()]
-        graph = helper.make_graph(self.nodes, "random", [image], results, self.weights)
+    def save(self, path, shape, outputs, kind=TensorProto.FLOAT, more=None):
+        """kind: of the image's numbers. more: further inputs, all of one whole number."""
+        inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, [1]) for name in more or ()]
+        inputs += [helper.make_tensor_value_info("image", kind, shape)]
+        result = TensorProto.FLOAT16 if kind == TensorProto.FLOAT16 else TensorProto.FLOAT
+        results = [helper.make_tensor_value_info(name, result, s) for name, s in outputs.items()]
+        graph = helper.make_graph(self.nodes, "random", inputs, results, self.weights)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         onnx.checker.check_model(model)
         path.write_bytes(model.SerializeToString())
@@ -101,6 +104,58 @@ def write_vit(
     if toml is not None:
         path.with_suffix(".toml").write_text(toml)
     return net.save(path, [1, 3, size, size] if size else ["n", 3, "h", "w"], outputs)
+
+
+OPEN, MAP = ["n", 3, "h", "w"], ["n", 8, "mh", "mw"]
+
+
+def write_odd(path, kind):
+    """A small CNN that differs from `write_cnn` in one thing: its name is `kind`."""
+    net, x = Builder(), "image"
+    number = np.float16 if kind == "half" else np.float32
+
+    def convolution(x, c_in, stride, side=3, pad=1, **how):
+        weight = net.rng.normal(0, np.sqrt(2 / (side * side * c_in)), (8, c_in, side, side))
+        pads, shape = [pad] * 4, [side] * 2
+        weight = net.constant(weight.astype(number))
+        return net.add("Conv", x, weight, strides=[stride] * 2, pads=pads, kernel_shape=shape, **how)
+
+    if kind == "stride 30":
+        net.add("Relu", convolution(convolution(x, 3, 5, 5, 0), 8, 6, 6, 0), out="map")
+        return net.save(path, OPEN, {"map": MAP})
+    if kind == "channels last in":
+        x = net.add("Transpose", x, perm=[0, 3, 1, 2])
+    if kind == "pixels in":
+        x = net.add("Cast", x, to=TensorProto.FLOAT)
+    pad = 0 if kind == "no padding" else 1
+    stages = []
+    for c_in in (3, 8, 8, 8):
+        x = net.add("Relu", convolution(x, c_in, 2, pad=pad), out=f"stage{len(stages)}")
+        stages.append(x)
+    if kind == "channels last in":
+        net.add("Identity", x, out="map")
+        return net.save(path, ["n", "h", "w", 3], {"map": MAP})
+    if kind == "channels last out":
+        net.add("Transpose", x, perm=[0, 2, 3, 1], out="map")
+        return net.save(path, OPEN, {"map": ["n", "mh", "mw", 8]})
+    if kind == "several outputs":
+        return net.save(path, OPEN, {name: ["n", 8, f"h{name}", f"w{name}"] for name in stages})
+    if kind == "four at once":
+        net.add("Flatten", net.add("GlobalAveragePool", x), axis=1, out="vectors")
+        return net.save(path, [4, 3, 64, 64], {"vectors": [4, 8]})
+    if kind == "more inputs":
+        net.add("Mul", x, net.add("Cast", "scale", to=TensorProto.FLOAT), out="map")
+        return net.save(path, OPEN, {"map": MAP}, more=["scale"])
+    if kind == "squares of seven":  # as Swin's windows: photos must be multiples of 7 x 16 pixels
+        shape = net.add("Shape", x)
+        n, *sides = (net.add("Slice", shape, net.ints(i), net.ints(i + 1)) for i in (0, 2, 3))
+        h, w = (net.add("Div", side, net.ints(7)) for side in sides)
+        apart = net.add("Concat", n, net.ints(8), h, net.ints(7), w, net.ints(7), axis=0)
+        net.add("Reshape", net.add("Relu", net.add("Reshape", x, apart)), shape, out="map")
+        return net.save(path, OPEN, {"map": MAP})
+    net.add("Relu", x, out="map")
+    kinds = {"half": TensorProto.FLOAT16, "pixels in": TensorProto.UINT8}
+    return net.save(path, OPEN, {"map": MAP}, kinds.get(kind, TensorProto.FLOAT))
 
 
 def vit_toml(patch=8, classes=1, registers=0, size=None):

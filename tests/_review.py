@@ -1,6 +1,10 @@
-"""A small run to review, made once, and copies of it that a test may write in."""
+"""A small run to review, made once, copies of it that a test may write in, and the page's server."""
 
+import re
 import shutil
+import signal
+import subprocess
+import sys
 
 import anyio
 import httpx
@@ -59,6 +63,20 @@ class Client:
                 return await client.request(method, path, **more)
 
         return anyio.run(asked)
+
+
+class Server:
+    """`tag2box review` in a process of its own."""
+
+    def __init__(self, run, *more):
+        command = [sys.executable, "-m", "tag2box", "review", str(run), "--no-open", *more]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.address = re.search(r"http://\S+", self.process.stdout.readline())[0]
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdout.close()
 
 
 def at(path):

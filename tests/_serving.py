@@ -11,14 +11,13 @@ import uvicorn
 from tag2box.serving.detecting import make_app
 from tag2box.serving.pool import Limits, Pool
 from tag2box.web.guard import Door
-from tag2box.web.listening import listening
+from tag2box.web.listening import listening, server_config
 
 
 @contextmanager
 def served(app, door):
     """The application on the port of `door`, in a thread."""
-    config = uvicorn.Config(app, log_level="error", lifespan="off", ws="none")
-    server = uvicorn.Server(config)
+    server = uvicorn.Server(server_config(app))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
     thread.start()
     while not server.started:

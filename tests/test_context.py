@@ -1,18 +1,24 @@
 """Context and competition: the last map in a window's vector, and between the tags of a photo."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from tag2box.errors import InputError
+from tag2box.features.backbone import Network
 from tag2box.features.config import FeaturesConfig
+from tag2box.features.crops import pool_map
+from tag2box.features.extract import find_projection
+from tag2box.features.one_photo import photo_map, window_features
+from tag2box.features.projection import Projection
+from tag2box.features.whole_photo import WholePhoto
 from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations, fit_activations
-from tag2box.maps.context import Context, Photo, contexts, fit_context, photo_context
+from tag2box.maps.context import Context, Photo, finer_side, fit_context, photo_vectors, vectors_of_photos
 from tag2box.maps.object_maps import Maps, MapsConfig, ObjectMaps, WindowObjectness, measure_objectness
-from tag2box.maps.photo_maps import photo_map
 from tag2box.windows.record import Windows
 
 SIZE = np.array([80, 60])
@@ -67,33 +73,84 @@ def two_photos():
     return maps, Windows(xyxy, np.array([0, 2, 3]), np.array([[80, 60], [50, 40]]))
 
 
-def test_context_has_a_finer_map_beside_the_other(tmp_path):
+@pytest.fixture
+def one_photo(tmp_path):
+    """A photo with its map at 64 pixels and two boxes; its map at 128; the first as `Maps`."""
     photo = np.random.default_rng(0).integers(0, 255, (60, 80, 3), np.uint8)
     Image.fromarray(photo).save(tmp_path / "a.png")
-    boxes = np.array([[0, 0, 80, 60], [10, 10, 40, 30]], np.float32)
-    config, size = FeaturesConfig(precision="f32"), np.array([80, 60])
+    config = FeaturesConfig(precision="f32")
     coarse, fine = (photo_map(tmp_path / "a.png", side, config) for side in (64, 128))
     maps = Maps(coarse.reshape(-1, 320), np.array([0, coarse.size // 320]), np.array([coarse.shape[:2]]))
-    of = fit_context(maps, MapsConfig(context=4, fine_side=128))
-    given = Photo(tmp_path / "a.png", coarse, size, boxes)
-    found = photo_context(of, config, given)
-    assert found.shape == (2, of.width)
-    np.testing.assert_array_equal(found, np.hstack([of(coarse, boxes, size), of(fine, boxes, size)]))
-    plain = photo_context(replace(of, fine_side=0), config, given)
-    np.testing.assert_array_equal(plain, found[:, : of.width // 2])
-    images = ImageSet(("a",), (tmp_path / "a.png",), np.ones((1, 1), np.int8), ("cat",))
-    (mine,) = contexts(images, Windows.of_image(boxes, (80, 60)), maps, of, config)
+    boxes = np.array([[0, 0, 80, 60], [10, 10, 40, 30]], np.float32)
+    return Photo(tmp_path / "a.png", coarse, np.array([80, 60]), boxes), fine, maps
+
+
+def plain(width):
+    """A projection that keeps the first numbers."""
+    return Projection(np.zeros(width, np.float32), np.eye(width, 6, dtype=np.float32), "none", 1.0)
+
+
+def test_context_has_a_finer_map_beside_the_other(one_photo):
+    photo, fine, maps = one_photo
+    config = FeaturesConfig(precision="f32", levels=(96,), grid=1)
+    of, first = fit_context(maps, MapsConfig(context=4), 128), plain(320)
+    found = photo_vectors(first, of, config, photo)
+    assert found.shape == (2, 6 + of.width)
+    alone = window_features(photo.source, photo.boxes, first, config)
+    around = [of(map_, photo.boxes, photo.size).astype(np.float16) for map_ in (photo.map_, fine)]
+    np.testing.assert_array_equal(found, np.hstack([alone, *around]))
+    coarse = photo_vectors(first, replace(of, fine_side=0), config, photo)
+    np.testing.assert_array_equal(coarse, found[:, : 6 + of.width // 2])
+    np.testing.assert_array_equal(photo_vectors(first, None, config, photo), alone)
+    (mine,) = vectors_of_photos([photo], first, of, config)
     np.testing.assert_array_equal(mine, found)
+
+
+@pytest.mark.parametrize("fine_side", [0, 128])
+def test_pooling_runs_the_network_once_for_each_size(one_photo, monkeypatch, fine_side):
+    photo, fine, maps = one_photo
+    config = FeaturesConfig(precision="f32", mode="pool", grid=2)
+    of, first = fit_context(maps, MapsConfig(context=4), fine_side), plain(4 * 320)
+    photo_map(photo.source, 64, config)  # compiles it
+    runs, run = [], WholePhoto.first
+    monkeypatch.setattr(WholePhoto, "first", lambda self, *a: runs.append(a[-1]) or run(self, *a))
+    found = photo_vectors(first, of, config, photo)
+    assert runs == ([128] if fine_side else [])
+    pooled = pool_map(
+        (fine if fine_side else photo.map_).astype(np.float32), photo.boxes / [80, 60, 80, 60], 2
+    )
+    np.testing.assert_array_equal(found[:, :6], first(pooled.reshape(2, -1)).astype(np.float16))
+    images = ImageSet(("a",), (photo.source,), np.ones((1, 1), np.int8), ("cat",))
+    runs.clear()
+    find_projection(images, Windows.of_image(photo.boxes, (80, 60)), replace(config, dimensions=2), maps=maps)
+    assert runs == []
+
+
+@pytest.mark.parametrize(
+    ("given", "network", "expected"),
+    [
+        ({}, {}, 1024),
+        ({"side": 96}, {}, 192),
+        ({"side": 4000}, {}, 4096),
+        ({}, {"patch": 14}, 0),
+        ({}, {"patch": 32}, 1024),
+        ({}, {"size": (224, 224)}, 0),
+        ({"fine_side": 700}, {"patch": 14}, 700),
+        ({"fine_side": 0}, {}, 0),
+    ],
+)
+def test_the_finer_map_is_for_networks_of_large_cells(given, network, expected):
+    assert finer_side(MapsConfig(**given), Network(Path("a.onnx"), **network)) == expected
 
 
 def test_components_are_those_of_most_variance():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 4)) * [1, 5, 0.1, 2] + 3
     maps = Maps(X.astype(np.float32), np.array([0, 500]), np.array([[20, 25]]))
-    of = fit_context(maps, MapsConfig(context=2))
+    of = fit_context(maps, MapsConfig(context=2), 0)
     np.testing.assert_allclose(np.abs(of.U).round(1), [[0, 0], [1, 0], [0, 0], [0, 1]], atol=0.1)
     np.testing.assert_allclose(of.mean, X.mean(axis=0), rtol=1e-4)
-    assert fit_context(maps, MapsConfig(context=192)).U.shape == (4, 4)  # no more than there are
+    assert fit_context(maps, MapsConfig(context=192), 0).U.shape == (4, 4)  # no more than there are
 
 
 def test_shares_of_a_cell_add_up_to_one_and_follow_the_activations():

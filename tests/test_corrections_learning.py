@@ -12,9 +12,8 @@ from tests._review import copied, far_box
 from tag2box import Detector
 from tag2box.boxes import iou_matrix
 from tag2box.corrections import CorrectionLog, Corrections
-from tag2box.features.one_photo import window_features
 from tag2box.features.record import Features
-from tag2box.maps.context import Photo, photo_context
+from tag2box.maps.context import Photo, photo_vectors
 from tag2box.run_corrections import corrected_boxes
 from tag2box.run_folder import RunFolder, fit_run
 from tag2box.training.corrected import REJECTED, _Stacked, label_judged, learn_corrected
@@ -148,20 +147,16 @@ def test_learning_again_computes_only_what_depends_on_corrections(review_run, tm
     again = RunFolder(home)
     assert again.outdated is None
     judged = again.result("judged")  # in the order of photos, and of ids of boxes
-    expected = window_features(
-        run.images.paths[first],
-        np.array([[10, 10, 50, 60]], np.float32),
-        again.result("projection"),
-        again.config.features,
-    )
     photo = Photo(
         run.images.paths[first],
         again.result("maps")[first],
         again.result("windows").sizes[first],
         np.array([[10, 10, 50, 60]], np.float32),
     )
-    around = photo_context(again.result("context"), again.config.features, photo)
-    assert_array_equal(judged[0], np.concatenate([expected[0], around[0].astype(np.float16)]))
+    expected = photo_vectors(
+        again.result("projection"), again.result("context"), again.config.features, photo
+    )
+    assert_array_equal(judged[0], expected[0])
     now = corrected_boxes(again)
     mine = now.detections[(now.detections.image == first) & now.reviewed]
     assert mine.xyxy.tolist() == [[10, 10, 50, 60]]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tag2box.data.decoding import read_image, read_small
+from tag2box.data.decoding import decode, read_image, read_small
 from tag2box.errors import InputError
 
 
@@ -190,3 +190,18 @@ def test_a_turned_picture_has_its_upright_size(tmp_path, suffix, orientation):
     expected = (20, 60) if orientation > 4 else (60, 20)
     assert size == expected
     assert small.shape[1::-1] == tuple(side // 2 for side in expected)
+
+
+def test_a_decoded_photo_has_the_pixels_of_its_file(tmp_path):
+    """Whoever decodes once gets what everybody else decodes again."""
+    rng = np.random.default_rng(0)
+    coarse = Image.fromarray(rng.integers(0, 256, (60, 80, 3)).astype(np.uint8))
+    for name, size in (("large.jpg", (2400, 1800)), ("small.png", (320, 240))):
+        coarse.resize(size).save(tmp_path / name)
+        once = decode(tmp_path / name)
+        assert once.size == size
+        for side in (64, 500, 1024):
+            (one, full), (two, _) = (read_small(source, side) for source in (once, tmp_path / name))
+            assert full == size
+            assert max(one.shape) <= max(side, 64)
+            np.testing.assert_array_equal(one, two)

@@ -14,15 +14,20 @@ from tag2box.features.extract import find_features, find_projection
 from tag2box.features.modes import Shared, Warp
 from tag2box.features.networks.inference import How, Part
 from tag2box.features.networks.onnx_writer import Graph
-from tag2box.features.one_photo import window_features
+from tag2box.features.one_photo import photo_map, see, window_features
 from tag2box.features.projection import Projection, fit_projection
+from tag2box.features.whole_photo import Seen, WholePhoto
 from tag2box.images import ImageSet
-from tag2box.maps.photo_maps import photo_map
 from tag2box.windows.search import Windows
 
 SMALL = FeaturesConfig(levels=(64, 128), crop=8, dimensions=16, size=64)
 F32 = How("f32")
 PLAIN = {"padding": 0.0, "grid": 1}
+
+
+def seen(photo, network, how=F32):
+    """A photo before the network, cut where it can be."""
+    return Seen(photo, photo.shape[:2], WholePhoto(network, how, cut=network.cut))
 
 
 def random_boxes(rng, n, w, h):
@@ -97,8 +102,9 @@ def test_shared_is_warp_where_nothing_is_resampled():
     box = np.array([[0, 0, 128, 128]], np.float32)
     shared = Shared(network, F32, crop=8, levels=(128, 512), **PLAIN)
     warp = Warp(network, F32, size=128, **PLAIN)
-    assert shared.stride == 16
-    np.testing.assert_allclose(shared(photo, box), warp(photo, box), rtol=1e-4, atol=1e-4)
+    given = seen(photo, network)
+    assert given.net.stride == 16
+    np.testing.assert_allclose(shared(given, box), warp(given, box), rtol=1e-4, atol=1e-4)
 
 
 def test_a_window_comes_from_the_photo_in_which_it_is_181_px_wide():
@@ -107,7 +113,7 @@ def test_a_window_comes_from_the_photo_in_which_it_is_181_px_wide():
     shared = Shared(network, F32, crop=8, levels=(181, 256, 362, 512, 724), **PLAIN)
     sides = np.array([[500, 500], [354, 354], [250, 250], [177, 177], [125, 125], [30, 30], [500, 250]])
     boxes = np.hstack([np.zeros_like(sides), sides]).astype(np.float32)
-    level = shared._level(np.zeros((500, 500, 3), np.uint8), boxes)
+    level = shared._level((500, 500), boxes, 16)
     assert shared.levels[level].tolist() == [181, 256, 362, 512, 724, 724, 256]
 
 
@@ -132,8 +138,9 @@ def test_shared_is_close_to_warp_on_a_photo():
     data = pytest.importorskip("skimage.data")
     network, photo = load_network("efficientnet-lite0"), data.chelsea()
     boxes = random_boxes(np.random.default_rng(0), 40, photo.shape[1], photo.shape[0])
-    shared = Shared(network, F32, crop=7, levels=(1024, 512, 256, 128), **PLAIN)(photo, boxes).reshape(40, -1)
-    warp = Warp(network, F32, size=112, **PLAIN)(photo, boxes).reshape(40, -1)
+    given = seen(photo, network)
+    shared = Shared(network, F32, crop=7, levels=(1024, 512, 256, 128), **PLAIN)(given, boxes).reshape(40, -1)
+    warp = Warp(network, F32, size=112, **PLAIN)(given, boxes).reshape(40, -1)
     own = cosine(shared, warp)
     other = cosine(shared, np.roll(warp, 1, axis=0))
     assert own.mean() > 0.65  # cells at the border of a window see beyond it
@@ -144,16 +151,45 @@ def cosine(a, b):
     return (a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)
 
 
-@pytest.mark.parametrize("precision", ["bf16", "f16"])
+@pytest.mark.parametrize("precision", ["bf16", "f16", "int8"])
 def test_reduced_precision_keeps_the_direction(precision):
     data = pytest.importorskip("skimage.data")
     network, photo = load_network("efficientnet-lite0"), data.chelsea()
     boxes = random_boxes(np.random.default_rng(0), 40, photo.shape[1], photo.shape[0])
     full, reduced = (
-        Shared(network, How(p), crop=14, levels=(512, 256), **PLAIN)(photo, boxes).reshape(40, -1)
-        for p in ("f32", precision)
+        Shared(network, how, crop=14, levels=(512, 256), **PLAIN)(seen(photo, network, how), boxes)
+        for how in (How("f32"), How(precision))
     )
-    assert cosine(full, reduced).mean() > 0.99
+    assert cosine(full.reshape(40, -1), reduced.reshape(40, -1)).mean() > 0.99
+
+
+def test_a_photo_is_run_once_at_each_size(monkeypatch):
+    """The last map goes on from the early one, and is that of the network in one piece."""
+    network = load_network("efficientnet-lite0")
+    photo = np.random.default_rng(0).integers(0, 256, (90, 120, 3)).astype(np.uint8)
+    runs = []
+    first = WholePhoto.first
+    monkeypatch.setattr(WholePhoto, "first", lambda net, *a: runs.append(a[-1]) or first(net, *a))
+    given = seen(photo, network)
+    last, early, again = given.last(128), given.early(128), given.last(128)
+    given.early(64)
+    assert runs == [128, 64]
+    assert again is last
+    assert early.shape == (6, 8, 80)
+    whole = Seen(photo, (90, 120), WholePhoto(network, F32)).last(128)
+    np.testing.assert_allclose(last, whole, rtol=1e-4, atol=1e-4)
+
+
+def test_seen_or_not_the_numbers_are_the_same(projection):
+    photo = np.random.default_rng(0).integers(0, 256, (90, 120, 3)).astype(np.uint8)
+    boxes = random_boxes(np.random.default_rng(1), 12, 120, 90)
+    given = see(photo, SMALL, side=128)
+    map_ = photo_map(given, 128, SMALL)
+    np.testing.assert_array_equal(map_, photo_map(photo, 128, SMALL))
+    found = window_features(given, boxes, projection, SMALL)
+    np.testing.assert_array_equal(found, window_features(photo, boxes, projection, SMALL))
+    flipped = window_features(given, boxes, projection, SMALL, flip=True)
+    np.testing.assert_array_equal(flipped, window_features(photo, boxes, projection, SMALL, flip=True))
 
 
 @pytest.mark.parametrize("mode", ["shared", "warp"])

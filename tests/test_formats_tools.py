@@ -53,6 +53,16 @@ def truth(images):
     return boxes(images.ids, images.classes, images.truth.image, images.truth.label, images.truth.xyxy)
 
 
+def in_one_folder(images, found, folder):
+    """The photos copied to one folder, which is all that some readers know, and the boxes in them."""
+    folder.mkdir(parents=True)
+    ids = tuple(name.replace("/", "-") for name in IDS)
+    here = [folder / f"{name}.jpg" for name in ids]
+    for old, new in zip(images.paths, here, strict=True):
+        shutil.copy(old, new)
+    return here, Detections(found.image, found.xyxy, found.score, found.label, ids, CLASSES)
+
+
 # Hugging Face
 
 
@@ -201,9 +211,26 @@ def test_bad_cvat_is_one_line(tmp_path, change, says):
     assert says in str(error.value)
 
 
-def test_datumaro_reads_cvat_and_coco(tmp_path, images, found):
+@pytest.fixture(scope="module")
+def datumaro():
+    """Too old in its dependencies (Pillow, pandas) for the development packages: pip install datumaro."""
+    return pytest.importorskip("datumaro", reason="datumaro is not installed")
+
+
+def in_datumaro(datumaro, folder, kind):
+    """Boxes as datumaro reads them."""
+    data = datumaro.Dataset.import_from(str(folder), kind)
+    names = [label.name for label in data.categories()[datumaro.AnnotationType.label]]
+    return sorted(
+        (item.id.removeprefix("images/"), names[box.label], tuple(float(round(v, 2)) for v in box.points))
+        for item in data
+        for box in item.annotations
+        if box.type == datumaro.AnnotationType.bbox
+    )
+
+
+def test_datumaro_reads_cvat_and_coco(datumaro, tmp_path, images, found):
     """The library that CVAT's own imports are made of."""
-    datumaro = pytest.importorskip("datumaro")
     for kind, name, theirs in (
         ("cvat", "data.xml", "cvat"),
         ("coco-instances", "annotations/instances_x.json", "coco"),
@@ -211,15 +238,20 @@ def test_datumaro_reads_cvat_and_coco(tmp_path, images, found):
         root = tmp_path / kind
         write_detections(found, images, root / name, kind)
         shutil.copytree(images.paths[0].parent, root / "images")
-        data = datumaro.Dataset.import_from(str(root), theirs)
-        names = [label.name for label in data.categories()[datumaro.AnnotationType.label]]
-        seen = [
-            (item.id.removeprefix("images/"), names[box.label], tuple(float(round(v, 2)) for v in box.points))
-            for item in data
-            for box in item.annotations
-            if box.type == datumaro.AnnotationType.bbox
-        ]
-        assert sorted(seen) == ours(found)
+        assert in_datumaro(datumaro, root, theirs) == ours(found)
+
+
+def test_datumaro_reads_yolo_and_voc(datumaro, tmp_path, images, found):
+    here, found = in_one_folder(images, found, tmp_path / "voc/JPEGImages")
+    write_detections(found, here, tmp_path / "yolo", "yolo", photos=True, val=0.25)
+    assert in_datumaro(datumaro, tmp_path / "yolo", "yolo") == ours(found)
+    write_detections(found, here, tmp_path / "voc/Annotations", "voc")
+    (tmp_path / "voc/labelmap.txt").write_text("".join(f"{name}:::\n" for name in CLASSES))  # its own
+    (tmp_path / "voc/ImageSets/Main").mkdir(parents=True)
+    (tmp_path / "voc/ImageSets/Main/train.txt").write_text("".join(f"{name}\n" for name in found.ids))
+    seen = in_datumaro(datumaro, tmp_path / "voc", "voc_detection")
+    # It leaves VOC's first pixel at 1, where the devkit and ours have it at 0.
+    assert [(*names, (x - 1, y - 1, *high)) for *names, (x, y, *high) in seen] == ours(found)
 
 
 # YOLO
@@ -310,13 +342,8 @@ def test_supervision_holds_the_same_boxes_and_draws_them(supervision, images, fo
 
 
 def test_supervision_reads_our_exports(supervision, tmp_path, images, found):
-    flat = {name: name.replace("/", "-") for name in IDS}  # its readers know one folder of photos
     photos = tmp_path / "photos"
-    photos.mkdir()
-    for name, path in zip(IDS, images.paths, strict=True):
-        shutil.copy(path, photos / f"{flat[name]}.jpg")
-    here = [photos / f"{flat[name]}.jpg" for name in IDS]
-    found = Detections(found.image, found.xyxy, found.score, found.label, tuple(flat.values()), CLASSES)
+    here, found = in_one_folder(images, found, photos)
     write_detections(found, here, tmp_path / "yolo", "yolo")
     write_detections(found, here, tmp_path / "voc", "voc")
     write_detections(found, here, tmp_path / "boxes.json", "coco-instances")

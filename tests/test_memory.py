@@ -153,8 +153,9 @@ def made(tmp_path_factory):
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.__name__)
 def test_memory_hardly_grows_with_the_photos(made, stage, monkeypatch):
     monkeypatch.setattr("tag2box.training.scoring.BLOCK", 512)
-    monkeypatch.setattr("tag2box.training.two_stream.BLOCK", 8)
-    monkeypatch.setattr("tag2box.training.two_stream.WAITING", 4)
+    monkeypatch.setattr("tag2box.training.two_stream.SMALL", 8)
+    monkeypatch.setattr("tag2box.training.photo_parts.PARTS", 4)
+    monkeypatch.setattr("tag2box.training.photo_parts.SMALL", 1)
     monkeypatch.setattr("tag2box.training.refinement.MOST_HELD", 100)
     monkeypatch.setattr("tag2box.runtime.arrays.MAPPED", 1 << 10)
     monkeypatch.setattr("tag2box.runtime.runner.SHARD", 8)

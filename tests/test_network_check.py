@@ -4,9 +4,11 @@ import json
 import tomllib
 
 import numpy as np
+import onnx
 import pytest
+from onnx import version_converter
 from PIL import Image
-from tests._networks import IMAGENET, Builder, write_cnn, write_vit
+from tests._networks import IMAGENET, Builder, write_cnn, write_odd, write_vit
 from tests._schemas import check
 from tests._toys import FAST
 from tests.test_networks import run_all
@@ -15,9 +17,12 @@ from typer.testing import CliRunner
 from tag2box.cli.app import app
 from tag2box.errors import InputError
 from tag2box.features.backbone import Network, load_network, network_toml
+from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.inference import How, Part
 from tag2box.features.networks.openvino_engine import read_model
-from tag2box.features.networks.understanding import necks, understand
+from tag2box.features.networks.shapes import necks
+from tag2box.features.networks.understanding import understand
+from tag2box.features.one_photo import raw_features
 
 NAMES = ("output", "cut", "patch", "class_tokens", "register_tokens", "size")
 CNN = ("map", "residual0", None, 0, 0, None)
@@ -41,6 +46,60 @@ def test_networks_are_understood_from_their_graphs(tmp_path, write, how, expecte
     found = understand(write(tmp_path / "x.onnx", toml=None, **how))
     assert tuple(getattr(found, name) for name in NAMES) == expected
     assert found.input == "image"
+
+
+@pytest.mark.parametrize(
+    ("kind", "output", "can_be_cut", "patch"),
+    [
+        ("channels last out", "stage3", True, None),
+        ("several outputs", "stage3", True, None),
+        ("four at once", "stage3", True, None),
+        ("stride 30", "map", False, 30),
+        ("squares of seven", "map", False, 112),
+        ("pixels in", "map", True, None),
+        ("half", "map", True, None),
+    ],
+)
+def test_odd_networks_give_the_same_vectors_on_both(tmp_path, photo, kind, output, can_be_cut, patch):
+    path = write_odd(tmp_path / "odd.onnx", kind)
+    found = understand(path)
+    assert (found.output, found.patch, found.size) == (output, patch, None)
+    assert (found.cut is not None) == can_be_cut
+    assert (found.std == (1.0,) * 3) == (kind == "pixels in")  # it does the normalization itself
+    path.with_suffix(".toml").write_text(network_toml(found))
+    boxes = np.array([[0, 0, 120, 90], [10, 20, 60, 70]], np.float32)
+    for mode in ("auto", "pool"):
+        one, two = (
+            raw_features(photo, boxes, FeaturesConfig(str(path), mode, precision="f32", runtime=runtime))
+            for runtime in ("openvino", "onnxruntime")
+        )
+        cosine = (one * two).sum(axis=1) / np.linalg.norm(one, axis=1) / np.linalg.norm(two, axis=1)
+        assert cosine.min() > (0.999 if kind == "half" else 0.9999)
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("channels last in", "export it with channels first, as tf2onnx does with --inputs-as-nchw image"),
+        ("no padding", "has a cell every 16 pixels, but no whole number of them"),
+        ("more inputs", "needs more than an image, also scale"),
+    ],
+)
+def test_odd_networks_that_cannot_be_used_are_one_line(tmp_path, kind, says):
+    with pytest.raises(InputError, match=says):
+        understand(write_odd(tmp_path / "odd.onnx", kind))
+
+
+@pytest.mark.parametrize("version", [13, 15, 18, 19, 20, 21])
+def test_every_usual_version_of_onnx_is_understood(tmp_path, version):
+    path = (write_cnn if version < 17 else write_vit)(tmp_path / "x.onnx", toml=None)
+    model = onnx.load(path)
+    if version < 17:
+        model.opset_import[0].version = version  # the operators of a CNN are the same
+    else:
+        model = version_converter.convert_version(model, version)
+    path.write_bytes(model.SerializeToString())
+    assert understand(path).output == ("map" if version < 17 else "tokens")
 
 
 def test_the_default_network_is_understood_too():

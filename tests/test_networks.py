@@ -21,8 +21,8 @@ from tag2box.features.crops import pool_map
 from tag2box.features.networks.content import network_hash
 from tag2box.features.networks.inference import How, Part
 from tag2box.features.networks.onnxruntime_engine import choose_provider
-from tag2box.features.one_photo import raw_features
-from tag2box.maps.photo_maps import check_maps, find_cells, map_cells, photo_map
+from tag2box.features.one_photo import photo_map, raw_features
+from tag2box.maps.photo_maps import check_maps, find_cells, map_cells
 from tag2box.windows.record import Windows
 
 RUNTIMES = ("openvino", "onnxruntime")

@@ -15,6 +15,7 @@ from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.onnx_writer import Graph
+from tag2box.features.one_photo import photo_map
 from tag2box.maps.object_maps import (
     Maps,
     MapsConfig,
@@ -23,7 +24,7 @@ from tag2box.maps.object_maps import (
     fit_object_maps,
     measure_objectness,
 )
-from tag2box.maps.photo_maps import check_maps, find_cells, map_cells, photo_map
+from tag2box.maps.photo_maps import check_maps, find_cells, map_cells
 from tag2box.windows.search import Windows, WindowsConfig, find_windows
 
 H, W, C = 6, 8, 12

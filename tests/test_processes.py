@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tests._toys import FAST, make_toys
 
-from tag2box.errors import Tag2BoxError
+from tag2box.errors import InputError, Tag2BoxError
+from tag2box.runtime import workers as workers_module
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.processes import ENDED, why_it_died
 
@@ -38,6 +40,76 @@ def test_workers_do_not_spend_their_time_on_garbage():
     seen = list(map_ordered(collections_after, [0.0] * 4 + [1.1] * 4, workers=2))
     slow = seen[4:]
     assert len(set(slow)) == len({pid for pid, _ in slow})  # in each worker the same count
+
+
+class Heavy:
+    """A function that is expensive to send, and counts how often that is done."""
+
+    sent = 0
+
+    def __reduce__(self):
+        Heavy.sent += 1
+        return _heavy, (bytes(2 * workers_module.LARGE),)
+
+    def __call__(self, x):
+        return x * x
+
+
+def _heavy(_):
+    return Heavy()
+
+
+def test_a_function_is_pickled_once_for_all_items():
+    Heavy.sent = 0
+    assert list(map_ordered(Heavy(), range(20), workers=2)) == [x * x for x in range(20)]
+    assert Heavy.sent == 1
+
+
+class Forgetful:
+    """A pool whose workers are replaced now and then by some that were given nothing yet."""
+
+    submitted = 0
+
+    def submit(self, function, *arguments):
+        Forgetful.submitted += 1
+        if Forgetful.submitted % 3 == 0:
+            workers_module._held.clear()
+        done = Future()
+        done.set_result(function(*arguments))
+        return done
+
+
+def test_a_worker_that_lacks_the_function_is_given_it(monkeypatch):
+    monkeypatch.setattr(workers_module, "_pool", lambda *_: Forgetful())
+    assert list(map_ordered(Heavy(), range(40), workers=2)) == [x * x for x in range(40)]
+    assert Forgetful.submitted > 40
+    workers_module._held.clear()
+
+
+def where(_):
+    time.sleep(0.05)
+    return os.getpid()
+
+
+def test_workers_are_kept_when_there_is_little_to_do():
+    first = set(map_ordered(where, range(12), workers=3))
+    list(map_ordered(where, range(2), workers=3))
+    assert first & set(map_ordered(where, range(12), workers=3)) == first
+
+
+def refuse_seven(x):
+    if x == 7:
+        raise InputError("seven is not read")
+    return x
+
+
+def test_an_error_is_raised_as_it_is_and_workers_go_on_afterwards():
+    with pytest.raises(InputError, match="seven is not read"):
+        list(map_ordered(refuse_seven, range(20), workers=2))
+    stopped = map_ordered(time.sleep, [0.0, *[30.0] * 9], workers=2)
+    next(stopped)
+    stopped.close()  # at once: what is under way is given up
+    assert list(map_ordered(square, range(4), workers=2)) == [0, 1, 4, 9]
 
 
 @posix

@@ -1,5 +1,6 @@
 """Photos elsewhere: behind a server, in an archive. The same images and the same run as here."""
 
+import os
 import pickle
 import shutil
 import threading
@@ -15,6 +16,7 @@ from tag2box.data.decoding import read_image
 from tag2box.data.photos import find_photos
 from tag2box.data.reading import read_images
 from tag2box.data.remote import RemotePath, is_address, place
+from tag2box.data.remote_cache import make_room
 from tag2box.errors import InputError
 from tag2box.pipeline import Config
 from tag2box.run_folder import RunFolder, fit_run
@@ -136,6 +138,43 @@ def test_what_cannot_be_read_is_one_line(wrong, server):
     with pytest.raises(InputError) as error:
         read_images(wrong.format(server=server))
     assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """A cache of 100 bytes."""
+    monkeypatch.setenv("TAG2BOX_CACHE_GB", "1e-7")
+    monkeypatch.setattr("tag2box.data.remote_cache._unseen", {})
+
+
+def test_room_is_made_of_what_was_read_first(tmp_path, tiny):
+    for i, name in enumerate("cabd"):
+        (tmp_path / name).write_bytes(bytes(30))
+        os.utime(tmp_path / name, (i, i))
+    (tmp_path / ".being-written").write_bytes(bytes(1000))
+    make_room(tmp_path, 20)  # 120 + 20 of 100, and five are spared
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == [".being-written", "b", "d"]
+
+
+def test_as_long_as_there_is_room_nothing_goes(tmp_path, tiny):
+    (tmp_path / "a").write_bytes(bytes(30))
+    make_room(tmp_path, 70)
+    assert (tmp_path / "a").exists()
+    make_room(tmp_path / "missing", 10)
+
+
+def test_photos_that_do_not_fit_are_read_all_the_same(server, toys, cache, tiny):
+    here, there = read_images(toys), read_images(server, toys / "tags.csv")
+    for i in range(4):
+        np.testing.assert_array_equal(read_image(there.paths[i]), read_image(here.paths[i]))
+    assert len(list(cache.iterdir())) == 1
+
+
+@pytest.mark.parametrize("wrong", ["much", "-1", "nan"])
+def test_a_limit_that_is_none_is_one_line(tmp_path, monkeypatch, wrong):
+    monkeypatch.setenv("TAG2BOX_CACHE_GB", wrong)
+    with pytest.raises(InputError, match="must be a number of GB"):
+        make_room(tmp_path, 1)
 
 
 def test_images_in_a_bucket_are_those_here(toys, monkeypatch):

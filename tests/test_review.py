@@ -170,11 +170,11 @@ def test_wilson_is_that_of_scipy():
 
 def test_after_so_many_more_clicks_the_interval_is_narrow():
     for right, n in [(0, 0), (6, 10), (19, 20), (150, 200)]:
-        found = estimate([True] * right + [False] * (n - right), [True] * n, 100_000)
+        found = estimate(right, n, 100_000)
         share = (right + 1.92) / (n + 3.84)
         low, high = wilson(round(share * (n + found.more)), n + found.more)
         assert (high - low) / 2 <= 0.051
-    assert estimate([True], [True], 1).more == 0
+    assert estimate(1, 1, 1).more == 0
 
 
 def test_every_fourth_photo_is_random_and_none_comes_twice():

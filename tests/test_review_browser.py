@@ -2,14 +2,12 @@
 
 import json
 import os
-import re
-import shutil
-import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
-from tests._review import copied
+from tests._review import Server, copied
 from tests._serving import served
 
 from tag2box.corrections import read_state
@@ -18,46 +16,18 @@ from tag2box.review.session import Session
 from tag2box.web.listening import address as listening_at
 from tag2box.web.listening import listening, new_token
 
-selenium = pytest.importorskip("selenium.webdriver")
-from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
-from selenium.webdriver.common.by import By  # noqa: E402
-from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: E402
+pytest.importorskip("selenium.webdriver")
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select
+from tests._browser import BROWSER, DRIVER, MISSING, Page, started
 
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (BROWSER and DRIVER), reason="no browser here: apt-get install chromium chromium-driver"
-)
-# Seconds to wait for what takes a fraction of one: this machine may be busy.
-PATIENCE = 60
-OPTIONS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-background-networking "
-    "--disable-component-update --disable-sync --no-first-run --window-size=1280,800"
-)
-
-
-class Server:
-    """`tag2box review` in a process of its own."""
-
-    def __init__(self, run, port=0):
-        command = [sys.executable, "-m", "tag2box", "review", str(run), "--no-open", "--port", str(port)]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        self.address = re.search(r"http://\S+", self.process.stdout.readline())[0]
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-        self.process.stdout.close()
+pytestmark = pytest.mark.skipif(not (BROWSER and DRIVER), reason=MISSING)
 
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
-    options = selenium.ChromeOptions()
-    options.binary_location = BROWSER
-    for option in [*OPTIONS.split(), f"--user-data-dir={tmp_path_factory.mktemp('browser')}"]:
-        options.add_argument(option)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = selenium.Chrome(options, selenium.ChromeService(DRIVER))
+    driver = started(tmp_path_factory.mktemp("browser"))
     yield driver
     driver.quit()
 
@@ -74,56 +44,6 @@ def address(run):
         port, token = door.getsockname()[1], new_token()
         with served(make_app(Session(run), token, "127.0.0.1", port), door):
             yield listening_at("127.0.0.1", port, token)
-
-
-class Page:
-    """What a person does on the page."""
-
-    def __init__(self, browser, run):
-        self.browser, self.run = browser, run
-
-    def open(self, address):
-        self.browser.get(address)
-        self.until(lambda: self.find("body").get_attribute("data-ready"))
-        return self
-
-    def until(self, true):
-        return WebDriverWait(self.browser, PATIENCE, poll_frequency=0.05).until(lambda _: true())
-
-    def find(self, css):
-        return self.browser.find_element(By.CSS_SELECTOR, css)
-
-    def all(self, css):
-        return self.browser.find_elements(By.CSS_SELECTOR, css)
-
-    def text(self, css):
-        return self.browser.execute_script("return document.querySelector(arguments[0]).textContent", css)
-
-    def press(self, *keys, held=None):
-        chain = ActionChains(self.browser)
-        for key in keys:
-            chain = chain.key_down(held).send_keys(key).key_up(held) if held else chain.send_keys(key)
-        chain.perform()
-
-    def saved(self):
-        """Wait until the page says so; what is on the disk then."""
-        self.until(lambda: self.text("#saved") == "saved")
-        return read_state(self.run)
-
-    def drag(self, element, dx, dy):
-        ActionChains(self.browser).click_and_hold(element).move_by_offset(dx, dy).release().perform()
-
-    def only(self, name, order="name"):
-        """The photo of that name in sight."""
-        Select(self.find("#order")).select_by_value(order)
-        for _ in range(len(self.find("#search").get_attribute("value"))):
-            self.find("#search").send_keys(Keys.BACKSPACE)
-        self.find("#search").send_keys(name, Keys.ESCAPE)
-        self.until(lambda: self.text("#name") == name and self.text("#place") == "1 of 1")
-
-    def problems(self):
-        """What the browser complained about: errors, and what the content policy stopped."""
-        return [e["message"] for e in self.browser.get_log("browser") if "favicon" not in e["message"]]
 
 
 @pytest.fixture
@@ -276,7 +196,7 @@ def test_reload_restart_learn_again_export(run, browser, tmp_path):
     assert list(before.photo("toy-02").accepted()[0].xyxy[:2]) in [b["bbox"][:2] for b in boxes]
 
 
-@pytest.mark.parametrize("width", [360, 1280, 2560])
+@pytest.mark.parametrize("width", [360, 1280, 3840])
 def test_every_width_fits(page, width):
     page.browser.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
@@ -301,15 +221,115 @@ def test_touch_pans_and_zooms(page):
     around = page.find("#stage").rect
     x, y = around["x"] + around["width"] / 2, around["y"] + around["height"] / 2
 
-    def touch(kind, *points):
-        content = {
-            "type": kind,
-            "touchPoints": [{"x": px, "y": py, "id": i} for i, (px, py) in enumerate(points)],
-        }
-        page.browser.execute_cdp_cmd("Input.dispatchTouchEvent", content)
-
-    touch("touchStart", (x - 30, y))
-    touch("touchStart", (x - 30, y), (x + 30, y))
-    touch("touchMove", (x - 60, y), (x + 60, y))
-    touch("touchEnd")
+    page.touch("touchStart", (x - 30, y))
+    page.touch("touchStart", (x - 30, y), (x + 30, y))
+    page.touch("touchMove", (x - 60, y), (x + 60, y))
+    page.touch("touchEnd")
     page.until(lambda: width() > 1.5 * before)
+
+
+def test_fingers_accept_move_and_draw(page):
+    page.only("toy-02")
+
+    def middle(css):
+        where = "const r = document.querySelector(arguments[0]).getBoundingClientRect();"
+        return page.browser.execute_script(f"{where} return [r.x + r.width / 2, r.y + r.height / 2]", css)
+
+    def drag(x, y, dx, dy):
+        page.touch("touchStart", (x, y))
+        for k in (1, 2, 3):
+            page.touch("touchMove", (x + dx * k / 3, y + dy * k / 3))
+        page.touch("touchEnd")
+
+    page.tap(page.find("[data-do=accept]"))
+    page.until(lambda: page.saved().photo("toy-02").accepted())
+    (before,) = page.saved().photo("toy-02").accepted()
+    drag(*middle(".box"), -20, -10)
+    page.until(lambda: page.saved().photo("toy-02").accepted() != [before])
+    (moved,) = page.saved().photo("toy-02").accepted()
+    assert moved.xyxy[0] < before.xyxy[0]
+    assert moved.xyxy[1] < before.xyxy[1]
+    page.tap(page.find("[data-do=draw]"))
+    x, y = middle("#photo")
+    drag(x - 100, y - 100, 80, 70)
+    page.until(lambda: len(page.saved().photo("toy-02").accepted()) == 2)
+    page.tap(page.find("[data-do=undo]"))
+    page.until(lambda: len(page.saved().photo("toy-02").accepted()) == 1)
+    assert page.problems() == []
+
+
+def test_zoom_pan_and_the_object_map(page):
+    page.only("toy-02")
+    sides = "const r = document.querySelector('#photo').getBoundingClientRect(); return [r.x, r.y, r.width]"
+    x, y, width = page.browser.execute_script(sides)
+    stage = page.find("#stage")
+    wheel = selenium_wheel(page, stage, -300)
+    assert wheel > width
+    corner = page.browser.execute_script(sides)[:2]
+    ActionChains(page.browser).move_to_element_with_offset(stage, 250, 200).click_and_hold().move_by_offset(
+        50, 40
+    ).release().perform()
+    moved = page.browser.execute_script(sides)[:2]
+    assert (moved[0] - corner[0], moved[1] - corner[1]) == pytest.approx((50, 40), abs=1)
+    page.press("0")
+    assert page.browser.execute_script(sides) == pytest.approx([x, y, width], abs=1)
+    assert not page.find("#map").is_displayed()
+    page.press("m")
+    loaded = "const m = document.querySelector('#map'); return m.complete ? m.naturalWidth : 0"
+    page.until(lambda: page.browser.execute_script(loaded) > 0)
+    assert page.find("#map").is_displayed()
+    page.press("m")
+    assert not page.find("#map").is_displayed()
+    assert page.problems() == []
+
+
+def selenium_wheel(page, stage, by):
+    """Turn the wheel over the middle of the stage; how wide the photo is then."""
+    from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
+
+    ActionChains(page.browser).scroll_from_origin(ScrollOrigin.from_element(stage), 0, by).perform()
+    return page.browser.execute_script(
+        "return document.querySelector('#photo').getBoundingClientRect().width"
+    )
+
+
+def test_filters_by_confidence_doubt_and_name(page, run):
+    session = Session(run)
+    sure = np.full(12, -1.0)
+    np.maximum.at(sure, session.found.image, session.found.confidence)
+    middle = round(float(np.median(sure[sure >= 0])), 2)
+
+    def listed(**chosen):
+        for name, value in chosen.items():
+            script = "const f = document.getElementById(arguments[0]); f.value = arguments[1];"
+            script += "f.dispatchEvent(new Event('change', {bubbles: true}))"
+            page.browser.execute_script(script, name, str(value))
+        wanted = "&".join(f"{name}={value}" for name, value in chosen.items())
+        page.until(
+            lambda: all(w in page.find("body").get_attribute("data-listed") for w in wanted.split("&"))
+        )
+        return int(page.text("#place").split(" of ")[-1])
+
+    fits = (session.found.confidence >= middle) & (session.found.confidence <= 1)
+    assert listed(low=middle) == len(np.unique(session.found.image[fits]))
+    assert listed(low=0, show="doubtful") == len(np.unique(session.found.image[session.found.doubt >= 0.5]))
+    assert listed(show="all", search="toy-1") == 2
+    assert page.problems() == []
+
+
+def test_two_tabs_see_each_other(page, run, address):
+    page.only("toy-02")
+    first = page.browser.current_window_handle
+    page.browser.switch_to.new_window("tab")
+    try:
+        page.open(address)
+        page.only("toy-02")
+        page.press("x")
+        page.saved()
+    finally:
+        page.browser.close()
+        page.browser.switch_to.window(first)
+    page.until(lambda: "rejected" in page.text("#box-list"))
+    page.press("a")
+    (box,) = page.saved().photo("toy-02").boxes.values()
+    assert box.state == "accepted"

@@ -1,11 +1,13 @@
 """`tag2box serve`: the boxes of `tag2box detect`; limits, clean refusals; whatever is sent, it stays up."""
 
 import io
+import socket
 import subprocess
 import sys
 import time
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import httpx
 import jsonschema
@@ -18,6 +20,7 @@ from tag2box import read_images
 from tag2box.run_folder import RunFolder, detect_run
 from tag2box.serving.detecting import openapi
 from tag2box.serving.pool import Limits
+from tag2box.web import listening
 
 LIMITS = Limits(workers=1, waiting=2, seconds=20, most_bytes=300_000, most_pixels=1_000_000)
 
@@ -212,6 +215,97 @@ def test_a_slow_upload_loses_its_place(review_run, tmp_path):
         answer = client.post("/detect", content=slow())
         assert answer.status_code == 408
         assert pool.taken == 0
+
+
+def test_slow_uploads_take_no_place_from_others(review_run, client, server):
+    pool = server[0]
+    photo = toy(review_run).read_bytes()
+    head = head_of(client, 9000) + b"x"
+    with ExitStack() as slow:
+        for _ in range(LIMITS.places + 2):
+            slow.enter_context(connected(client)).sendall(head)
+        waited(lambda: pool.uploading == LIMITS.places + 2)
+        assert client.post("/detect", content=photo).status_code == 200
+        for _ in range(LIMITS.uploads - pool.uploading):
+            slow.enter_context(connected(client)).sendall(head)
+        waited(lambda: pool.uploading == LIMITS.uploads)
+        answer = client.post("/detect", content=photo)
+        assert answer.status_code == 503
+        assert int(answer.headers["retry-after"]) >= 1
+    waited(lambda: pool.uploading == 0)
+    assert client.post("/detect", content=photo).status_code == 200
+
+
+def head_of(client, length):
+    host = client.base_url.netloc.decode()
+    return f"POST /detect HTTP/1.1\r\nHost: {host}\r\nContent-Length: {length}\r\n\r\n".encode()
+
+
+def connected(client):
+    return socket.create_connection((client.base_url.host, client.base_url.port), timeout=10)
+
+
+def waited(until):
+    end = time.monotonic() + 10
+    while not until():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("said", [b"", b"GET /health HTTP/1.1\r\nX", b"GET /health HTTP/1.1\r\n\r\n\r\nGE"])
+def test_who_does_not_come_to_the_point_is_hung_up_on(client, monkeypatch, said):
+    """A connection without a request, with half of a head, or with half of a second one."""
+    monkeypatch.setattr(listening, "PATIENCE", 0.2)
+    with connected(client) as slow:
+        slow.sendall(said)
+        began = time.monotonic()
+        while slow.recv(10_000):
+            pass
+        assert time.monotonic() - began < 4  # uvicorn's own limit, of connections that are done, is 5
+
+
+def test_too_many_connections_are_told_so(review_run, client, monkeypatch):
+    monkeypatch.setattr(listening, "MOST_CONNECTIONS", 4)
+    with ExitStack() as idle:
+        for _ in range(4):
+            idle.enter_context(connected(client))
+        answer = httpx.get(f"{client.base_url}/health")
+        assert answer.status_code == 503
+        assert int(answer.headers["retry-after"]) >= 1
+        check("Error", answer.json())
+    waited(lambda: httpx.get(f"{client.base_url}/health").status_code == 200)
+
+
+HOST = b"Host: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
+        b"GET /\r\n\r\n",
+        b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 200_000 + b"\r\n\r\n",
+        b"POST /detect HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+        b"POST /detect HTTP/1.1\r\n" + HOST + b"Content-Length: -5\r\n\r\n",
+        b"POST /detect HTTP/1.1\r\n" + HOST + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n",
+        b"POST /detect HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    ],
+    ids=["tls", "http-0.9", "long-head", "two-lengths", "negative", "digits", "chunk", "http-2"],
+)
+def test_what_is_no_request_is_the_clients_fault(client, said):
+    with connected(client) as other:
+        other.sendall(said)
+        assert other.recv(10_000).startswith(b"HTTP/1.1 4")
+
+
+def test_clients_that_leave_take_nothing_with_them(review_run, client):
+    photo = toy(review_run).read_bytes()
+    for sent in (photo[:-50], photo):
+        with connected(client) as other:
+            other.sendall(head_of(client, len(photo)) + sent)
+    waited(lambda: client.post("/detect", content=photo).status_code == 200)
+    waited(lambda: client.get("/health").json()["taken"] == 0)
 
 
 def test_a_token_is_needed_where_there_is_one(review_run, tmp_path):

@@ -31,3 +31,9 @@ def test_spans_of_images_are_their_rows(counts, mask):
     )
     chosen = np.array([bool(mask >> i & 1) for i in range(len(counts))])
     assert list(Spans.of_images(windows, chosen)) == windows.rows_of(chosen).tolist()
+
+
+@given(rows, st.integers(0, 42), st.integers(0, 42))
+def test_a_part_has_the_rows_between(some, first, end):
+    spans = Spans.of_rows(some).between(first, max(first, end))
+    assert list(spans) == [row for row in sorted(set(some)) if first <= row < end]

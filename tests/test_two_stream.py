@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime
 
 from tag2box.errors import InputError
 from tag2box.features.record import Features
-from tag2box.training.two_stream import TwoStream, TwoStreamConfig, _Block, train_two_stream
+from tag2box.training.two_stream import TwoStream, TwoStreamConfig, _loss_of, _parts, train_two_stream
 
 
 def problem(n_photos=6, windows=5, d=4, n_classes=3, seed=0):
@@ -39,9 +39,9 @@ def slow_loss(theta, features, tags, share, prior):
 
 def test_value_and_gradient_are_those_of_the_formula():
     features, tags, share = problem()
-    block = _Block(features, tags, share, np.arange(len(tags)), 2.0)
+    (part,) = _parts(features, tags, share)
     theta = np.random.default_rng(1).normal(size=2 * 3 * 5)
-    value, gradient = block(theta.reshape(6, 5).astype(np.float32))
+    value, gradient = _loss_of(theta.reshape(6, 5).astype(np.float32), np.float32(2), part)
     assert value == pytest.approx(slow_loss(theta, features, tags, share, 2.0), rel=1e-5)
     expected = approx_fprime(theta, slow_loss, 1e-6, features, tags, share, 2.0)
     np.testing.assert_allclose(gradient.ravel(), expected, rtol=1e-3, atol=1e-3)
@@ -70,6 +70,7 @@ def test_blocks_and_threads_change_nothing(monkeypatch):
     np.testing.assert_array_equal(one.W, two.W)
     np.testing.assert_array_equal(one.V, two.V)
     monkeypatch.setattr("tag2box.training.two_stream.BLOCK", 2)
+    monkeypatch.setattr("tag2box.training.two_stream.SMALL", 3)
     small = train_two_stream(features, tags, share, config, workers=2)
     np.testing.assert_allclose(small.W, one.W, rtol=1e-3, atol=1e-4)
     assert np.diff(one.trace).max() <= 0

@@ -18,7 +18,14 @@ import tag2box as t2b
 from tag2box.boxes import iou_matrix, thin
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
-from tag2box.windows.search import MODES, Windows, WindowsConfig, find_windows, selective_search
+from tag2box.windows.search import (
+    MODES,
+    Windows,
+    WindowsConfig,
+    find_windows,
+    search_windows,
+    selective_search,
+)
 
 
 def well_formed(boxes, width, height):
@@ -162,6 +169,16 @@ def test_windows_of_a_set_do_not_depend_on_workers_or_company(images):
     assert seen == [("windows", done, 4) for done in range(5)]
     alone = ImageSet(images.ids[2:3], images.paths[2:3], images.tags[2:3], images.classes)
     np.testing.assert_array_equal(find_windows(alone)[0], one[2])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_windows_of_a_photo_do_not_depend_on_threads(mode):
+    config = WindowsConfig(mode=mode)
+    small = photos.coffee()[::2, ::2]
+    one, *more = (search_windows(small, config, threads) for threads in (1, 2, 9))
+    assert len(one.xyxy) > 20
+    for each in more:
+        assert each.xyxy.tobytes() == one.xyxy.tobytes()
 
 
 def test_settings_of_a_set_reach_the_search(images):

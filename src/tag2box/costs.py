@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from tag2box.features.backbone import load_network
+from tag2box.maps.context import finer_side
 from tag2box.runtime.executor import n_workers
 from tag2box.runtime.units import bytes_in_words, seconds_in_words
 from tag2box.stages import Config, retrains, scores_by_maps, uses_maps
@@ -61,8 +63,9 @@ def estimate(n_images: int, n_classes: int, config: Config, workers: int | None 
         disk["maps"] = round(n_images * FILLED * (config.maps.side / CELL) ** 2 * CHANNELS * 2)
     features, width = config.features, config.features.dimensions or 1280 * config.features.grid**2
     if uses_maps(config) and config.maps.context:
-        width += 2 * config.maps.context * (2 if config.maps.fine_side else 1)
-        finer = MAPS_PER_PHOTO * n_images * (config.maps.fine_side / 512) ** 2
+        fine_side = finer_side(config.maps, load_network(config.features.network))
+        width += 2 * config.maps.context * (2 if fine_side else 1)
+        finer = MAPS_PER_PHOTO * n_images * (fine_side / 512) ** 2
     else:
         finer = 0.0
     seconds["features"] = FEATURES_PER_WINDOW * windows + finer

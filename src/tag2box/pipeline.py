@@ -19,10 +19,11 @@ from tag2box.cover.sample import Sample, draw_sample
 from tag2box.cover.stage import find_covers
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector, detect_images
+from tag2box.features.backbone import load_network
 from tag2box.features.extract import find_projection
 from tag2box.features.networks.content import network_hash
 from tag2box.images import ImageSet
-from tag2box.maps.context import fit_context
+from tag2box.maps.context import finer_side, fit_context
 from tag2box.maps.photo_maps import check_maps
 from tag2box.runtime.progress import Progress
 from tag2box.runtime.runner import Part, Runner
@@ -37,7 +38,7 @@ from tag2box.sharded import (
     find_maps,
 )
 from tag2box.stages import Config, retrains, scores_by_maps, uses_maps
-from tag2box.training.corrected import judged_context, judged_features, learn_corrected
+from tag2box.training.corrected import judged_vectors, learn_corrected
 from tag2box.training.findings import ByPhoto, Refined
 from tag2box.training.initial import train_initial
 from tag2box.training.refinement import refine
@@ -75,12 +76,13 @@ def learn(
     projection = runner.result(
         "projection",
         lambda: find_projection(
-            images, windows, config.features, workers=runner.workers, progress=runner.progress
+            images, windows, config.features, maps=maps, workers=runner.workers, progress=runner.progress
         ),
     )
     context = None
     if maps and config.maps.context:
-        context = runner.result("context", lambda: fit_context(maps, config.maps))
+        finer = finer_side(config.maps, load_network(config.features.network))
+        context = runner.result("context", lambda: fit_context(maps, config.maps, finer))
     how = Description(projection, context, maps)
     features = find_all_features(images, windows, how, config, runner)
 
@@ -149,7 +151,10 @@ def learn_as_the_paper(known: Known, config: Config, runner: Runner) -> Learned:
 
     # 7. Initial detector: a linear SVM on the covered windows, with hard negatives.
     initial = runner.result(
-        "initial", lambda: train_initial(windows, features, tags, covers, config.initial, progress=progress)
+        "initial",
+        lambda: train_initial(
+            windows, features, tags, covers, config.initial, workers=runner.workers, progress=progress
+        ),
     )
 
     # 8. Refinement: a latent SVM with a smoothed maximum, from there.
@@ -215,10 +220,12 @@ def learn_by_two_streams(known: Known, config: Config, runner: Runner) -> Learne
     )
 
     # 7. Retraining: an SVM on the boxes found, with the windows near them as negatives.
-    boxes = find_boxes(windows, features, tags, objectness, two_stream)
-    weights = runner.result(
-        "retrain", lambda: retrain(windows, features, tags, boxes, config.retrain, progress=runner.progress)
-    )
+    def train() -> Weights:
+        boxes = find_boxes(windows, features, tags, objectness, two_stream, workers=runner.workers)
+        how = config.retrain
+        return retrain(windows, features, tags, boxes, how, workers=runner.workers, progress=runner.progress)
+
+    weights = runner.result("retrain", train)
     scorer = Scorer(
         weights,
         objectness_weight=config.retrain.objectness_weight,
@@ -233,7 +240,16 @@ def learn_by_two_streams(known: Known, config: Config, runner: Runner) -> Learne
     # 8. Findings: what all of it together says of the photos learned from.
     found = runner.result(
         "findings",
-        lambda: findings(scorer, windows, features, tags, maps, objectness, config.detect.vote_iou),
+        lambda: findings(
+            scorer,
+            windows,
+            features,
+            tags,
+            maps,
+            objectness,
+            config.detect.vote_iou,
+            workers=runner.workers,
+        ),
     )
     return Learned(found, scorer, objectness)
 
@@ -252,18 +268,17 @@ def learn_again(
     said = replace(corrections, tags=known_tags(corrections.tags, config.cover.unknown))
 
     def describe() -> NDArray[np.floating]:
-        crops = judged_features(
+        return judged_vectors(
             images,
             corrections,
+            windows,
+            maps,
             how.projection,
+            how.context,
             config.features,
             workers=runner.workers,
             progress=runner.progress,
         )
-        if how.context is None or maps is None:
-            return crops
-        around = judged_context(images, corrections, how.context, maps, windows, config.features)
-        return np.concatenate([crops, around.astype(crops.dtype)], axis=1)
 
     def score(weights: Weights) -> ByPhoto:
         scorer = replace(learned.scorer, weights=weights)

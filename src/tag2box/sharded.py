@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from tag2box.cover.degrees import Degrees, block_count, count_blocks, join_degrees
 from tag2box.features.config import FeaturesConfig
-from tag2box.features.extract import find_features
 from tag2box.features.projection import Projection
 from tag2box.features.record import Features
 from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations, Competition, fit_activations
-from tag2box.maps.context import Context, contexts
+from tag2box.maps.context import Context, Photo, vectors_of_photos
 from tag2box.maps.object_maps import Maps, ObjectMaps, WindowObjectness, fit_object_maps
 from tag2box.maps.photo_maps import find_cells, map_cells
+from tag2box.runtime.blas import one_thread
 from tag2box.runtime.progress import Progress
 from tag2box.runtime.runner import Part, Runner
 from tag2box.stages import Config
@@ -63,7 +63,7 @@ def find_all_features(
     """The vectors of every window, shard by shard into one array on disk."""
 
     def part(a: int, z: int) -> Part[NDArray[np.floating]]:
-        mine = replace(how, maps=how.maps.part(a, z) if how.maps and how.context else None)
+        mine = replace(how, maps=how.maps.part(a, z) if how.maps else None)
         return partial(_describe, images[a:z], windows.part(a, z), mine, config.features)
 
     return runner.in_rows(
@@ -85,11 +85,13 @@ def _describe(
     progress: Progress,
 ) -> NDArray[np.floating]:
     """The vectors of some photos' windows."""
-    X = find_features(images, windows, how.projection, config, workers=workers, progress=progress).X
-    if how.context is None or how.maps is None:
-        return X
-    around = contexts(images, windows, how.maps, how.context, config, workers=workers, progress=progress)
-    return np.concatenate([X, np.concatenate(list(around)).astype(X.dtype)], axis=1)
+    maps = how.maps
+    photos = [
+        Photo(path, None if maps is None else np.asarray(maps[i]), windows.sizes[i], windows[i])
+        for i, path in enumerate(images.paths)
+    ]
+    found = vectors_of_photos(photos, how.projection, how.context, config, workers=workers, progress=progress)
+    return np.concatenate(list(found))
 
 
 def find_maps(images: ImageSet, windows: Windows, config: Config, runner: Runner) -> Maps:
@@ -132,7 +134,11 @@ def find_all_objectness(known: Known, config: Config, runner: Runner) -> WindowO
     """4. Objectness: how well each window frames what its photo's map shows of the class."""
     maps, windows, tags = known.maps, known.windows, known.tags
     assert maps is not None
-    of = cache(lambda: fit_object_maps(maps, tags, config.maps.components))
+
+    @cache
+    def of() -> ObjectMaps:
+        with one_thread():  # products of one photo are small
+            return fit_object_maps(maps, tags, config.maps.components)
 
     def part(a: int, z: int) -> Part[NDArray[np.float32]]:
         return partial(_alone, of(), maps.part(a, z), windows.part(a, z), config.maps.ring)
@@ -149,7 +155,8 @@ def find_all_objectness(known: Known, config: Config, runner: Runner) -> WindowO
 
 
 def _alone(of: ObjectMaps, maps: Maps, windows: Windows, ring: float, *_: object) -> NDArray[np.float32]:
-    return of.of_all(maps, windows, ring)
+    with one_thread():
+        return of.of_all(maps, windows, ring)
 
 
 def find_all_competition(
@@ -158,7 +165,11 @@ def find_all_competition(
     """5. Competition: the same, where the tags of a photo share its object maps."""
     maps, windows, tags = known.maps, known.windows, known.tags
     assert maps is not None
-    activations = cache(lambda: fit_activations(maps, tags))
+
+    @cache
+    def activations() -> Activations:
+        with one_thread():
+            return fit_activations(maps, tags)
 
     def part(a: int, z: int) -> Part[NDArray[np.float32]]:
         rows = slice(windows.offsets[a], windows.offsets[z])
@@ -186,4 +197,5 @@ def _shared(
     ring: float,
     *_: object,
 ) -> NDArray[np.float32]:
-    return activations.compete(alone, maps, windows, tags, ring)
+    with one_thread():
+        return activations.compete(alone, maps, windows, tags, ring)

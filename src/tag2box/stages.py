@@ -5,10 +5,12 @@ from dataclasses import dataclass, field, replace
 from tag2box.corrections.record import Corrections
 from tag2box.cover.config import CoverConfig
 from tag2box.detection.config import DetectConfig
+from tag2box.features.automatic import cut_of, mode_of, network_of
 from tag2box.features.backbone import load_network
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.content import network_hash
 from tag2box.images import ImageSet
+from tag2box.maps.context import finer_side
 from tag2box.maps.object_maps import MapsConfig
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import content_hash
@@ -36,20 +38,20 @@ VERSIONS = {
     "photos": 1,
     "tags": 1,
     "network": 2,
-    "windows": 2,
-    "projection": 3,
+    "windows": 3,
+    "projection": 4,
     "features": 1,
-    "maps": 1,
+    "maps": 2,
     "context": 2,
-    "objectness": 2,
-    "competition": 1,
+    "objectness": 3,
+    "competition": 2,
     "degrees": 1,
     "cover": 3,
     "initial": 1,
     "refine": 4,
-    "two_stream": 1,
+    "two_stream": 2,
     "retrain": 1,
-    "findings": 4,
+    "findings": 5,
     "judged": 1,
     "corrected": 2,
     "detector": 2,
@@ -134,11 +136,12 @@ def stage_keys(
     stage("network", network_hash(replace(network, cut=None)))
     stage("windows", config.windows, "photos")
     described = replace(config.features, network="", dtype="float32", cut=config.features.cut or network.cut)
-    stage("projection", described, "windows", "network")
     maps = config.maps
     engine = [config.features.precision, config.features.runtime, config.features.device]
-    stage("maps", [maps.side, *engine], "photos", "network")
-    around = [maps.context, maps.context_ring, maps.context_length, maps.fine_side]
+    stage("maps", [maps.side, *engine, cut_of(config.features)], "photos", "network")
+    pools = uses_maps(config) and mode_of(config.features, network_of(config.features)) == "pool"
+    stage("projection", described, "windows", "network", *(["maps"] if pools else []))
+    around = [maps.context, maps.context_ring, maps.context_length, finer_side(maps, network)]
     stage("context", around, "maps")
     stage("features", config.features.dtype, "projection", *(["context"] if maps.context else []))
     stage("objectness", [maps.components, maps.ring, config.cover.unknown], "maps", "windows", "tags")

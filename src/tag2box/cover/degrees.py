@@ -7,13 +7,21 @@ All windows are searched for in one pass, block by block, so that no table of th
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.cover.config import CoverConfig, known_tags
 from tag2box.features.record import Features
-from tag2box.neighbors.search import Neighbors, block_size, neighbor_blocks
+from tag2box.neighbors.search import (
+    Neighbors,
+    block_size,
+    nearest_images,
+    neighbor_blocks,
+    prepare_once,
+)
+from tag2box.runtime.executor import current_cluster
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 
@@ -74,21 +82,48 @@ def count_blocks(
     *,
     workers: int | None = 1,
 ) -> Iterator[Degrees]:
-    """`count_neighbors` of one block of windows after the other, those in `skip` left out."""
+    """`count_neighbors` of one block of windows after the other, those in `skip` left out.
+
+    On a cluster a block is a task.
+    """
     tags = known_tags(tags, config.unknown)
-    positive, queries = tags == 1, _queries(features, tags, config)
-    depth = [depth_of(column, config) for column in positive.T]
+    queries = _queries(features, tags, config)
+    depth = [depth_of(column == 1, config) for column in tags.T]
     if len(queries) == 0:
         return
     X, offsets = compared(features, config), features.offsets
-    for part in neighbor_blocks(
+    if cluster := current_cluster():
+        size = block_size(offsets)
+        blocks = [queries[i : i + size] for b, i in enumerate(range(0, len(queries), size)) if b not in skip]
+        count = partial(_count_rows, cluster.shared(X), offsets, tags, depth)
+        for done, part in enumerate(cluster.run(partial(count, rows) for rows in blocks)):
+            progress("neighbors", done + 1, len(blocks))
+            yield part
+        return
+    for table in neighbor_blocks(
         X, offsets, queries, max(depth), workers=workers, progress=progress, skip=skip
     ):
-        shape = (len(part.image), tags.shape[1])
-        out = Degrees(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
-        for c, k in enumerate(depth):
-            _count(part, positive[:, c], tags[:, c] == -1, k, out.above[:, c], out.far[:, c])
-        yield out
+        yield _count_table(table, tags, depth)
+
+
+def _count_rows(
+    X: NDArray[np.floating],
+    offsets: NDArray[np.int64],
+    tags: NDArray[np.int8],
+    depth: Sequence[int],
+    rows: NDArray[np.int64],
+) -> Degrees:
+    """On a worker of a cluster: the degrees of these windows."""
+    return _count_table(nearest_images(prepare_once(X, offsets), rows, max(depth), workers=1), tags, depth)
+
+
+def _count_table(table: Neighbors, tags: NDArray[np.int8], depth: Sequence[int]) -> Degrees:
+    shape = (len(table.image), tags.shape[1])
+    out = Degrees(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
+    for c, k in enumerate(depth):
+        positive, negative = tags[:, c] == 1, tags[:, c] == -1
+        _count(table, positive, negative, k, out.above[:, c], out.far[:, c])
+    return out
 
 
 def join_degrees(

@@ -7,6 +7,9 @@ The second pass of the neighbor search makes the table of the seeds alone, the w
 their image by their degrees, class by class.
 """
 
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,7 +21,9 @@ from tag2box.cover.mining import negative_mining
 from tag2box.cover.snapping import best_share, contrast, snap
 from tag2box.errors import InputError
 from tag2box.features.record import Features
-from tag2box.neighbors.search import Neighbors, group_neighbors
+from tag2box.neighbors.kernels import Indexed
+from tag2box.neighbors.search import Neighbors, nearest_images, prepare, prepare_once
+from tag2box.runtime.executor import current_cluster
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.search import Windows
 
@@ -46,19 +51,41 @@ def find_covers(
             'snap = "objectness" needs the objectness of the windows: give it, or snap otherwise'
         )
     tags = known_tags(tags, config.unknown)
-    features = Features(compared(features, config), features.offsets)
+    X = compared(features, config)
+    classes = range(tags.shape[1])
+    found: Iterable[Cover]
+    if cluster := current_cluster():
+        shared = cluster.shared(X), features.offsets
+        counted = Degrees(cluster.shared(degrees.above), cluster.shared(degrees.far))
+        tasks = (partial(_on_worker, windows, shared, tags[:, c] == 1, counted, c, config) for c in classes)
+        found = cluster.run(tasks)
+    else:
+        # One index for all classes; negative mining needs none.
+        search = cache(lambda: prepare(X, features.offsets))
+        found = (_cover(windows, search, tags[:, c] == 1, degrees, c, config, workers) for c in classes)
     covers = []
-    progress("cover", 0, tags.shape[1])
-    for c in range(tags.shape[1]):
-        cover = _cover(windows, features, tags[:, c] == 1, degrees, c, config, workers)
+    progress("cover", 0, len(classes))
+    for c, cover in enumerate(found):
         covers.append(_snapped(cover, windows, degrees.above[:, c], objectness, c, config))
-        progress("cover", c + 1, tags.shape[1])
+        progress("cover", c + 1, len(classes))
     return tuple(covers)
+
+
+def _on_worker(
+    windows: Windows,
+    shared: tuple[NDArray[np.floating], NDArray[np.int64]],
+    positive: NDArray[np.bool_],
+    degrees: Degrees,
+    c: int,
+    config: CoverConfig,
+) -> Cover:
+    """On a worker of a cluster: the cover of one class."""
+    return _cover(windows, lambda: prepare_once(*shared), positive, degrees, c, config, 1)
 
 
 def _cover(
     windows: Windows,
-    features: Features,
+    search: Callable[[], Indexed],
     positive: NDArray[np.bool_],
     degrees: Degrees,
     c: int,
@@ -71,7 +98,7 @@ def _cover(
     own = windows.rows_of(positive)
     seeds = own[best_share(above, windows.offsets, config.seeds)[own]]
     k = depth_of(positive, config)
-    table = group_neighbors(features.X, features.offsets, seeds, k, workers=workers)
+    table = nearest_images(search(), seeds, k, workers=workers)
     graph = cover_graph(table, positive, k)
     return greedy_cover(graph, config.t, config.g, config.alpha, config.method)
 

@@ -11,6 +11,7 @@ import struct
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +23,24 @@ from tag2box.data.formats.files import refuse_special
 from tag2box.data.remote import RemotePath
 from tag2box.errors import InputError
 
-__all__ = ["DECODERS", "MAX_MEMORY", "MAX_PIXELS", "Source", "image_size", "read_image", "read_small"]
+__all__ = [
+    "DECODERS",
+    "MAX_MEMORY",
+    "MAX_PIXELS",
+    "READING_SIDE",
+    "Decoded",
+    "Source",
+    "decode",
+    "image_size",
+    "read_image",
+    "read_small",
+]
 
-Source = str | os.PathLike[str] | NDArray[Any] | Image.Image
 RGB = NDArray[np.uint8]
 
+# The long side at which photos are read by all that do not need more. One size for all of them: a photo is
+# then decoded once in `Detector.detect`, and has the same pixels as when it was learned from.
+READING_SIDE = 1024
 # What people keep photos in. Pillow knows more, and some of it starts other programs: EPS runs Ghostscript.
 DECODERS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "PPM")
 # Pillow's own bound against decompression bombs, held here too whatever the caller did to Pillow's.
@@ -53,6 +67,17 @@ UPRIGHT: dict[int, Callable[[RGB], RGB]] = {
 }
 
 
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """A photo that was decoded, no side longer than `READING_SIDE`, and its full (width, height)."""
+
+    rgb: RGB
+    size: tuple[int, int]
+
+
+Source = str | os.PathLike[str] | NDArray[Any] | Image.Image | Decoded
+
+
 def read_image(source: Source) -> RGB:
     """`source` (a file, an array or a Pillow image) as (h, w, 3) uint8 RGB.
 
@@ -62,12 +87,30 @@ def read_image(source: Source) -> RGB:
     return read_small(source, None)[0]
 
 
+def decode(source: Source) -> Decoded:
+    """Decode a photo once, for all that look at it: `read_small` gives the same pixels of it as of a file."""
+    return source if isinstance(source, Decoded) else Decoded(*_read(source, READING_SIDE))
+
+
 def read_small(source: Source, side: int | None) -> tuple[RGB, tuple[int, int]]:
-    """`read_image`, shrunk so that no side is longer than `side`; and the full (width, height), upright."""
+    """`read_image`, shrunk so that no side is longer than `side`; and the full (width, height), upright.
+
+    What is smaller than `READING_SIDE` is made of the photo at that size.
+    """
+    if isinstance(source, Decoded) or (side is not None and side <= READING_SIDE):
+        decoded = decode(source)
+        if side is None or side >= max(decoded.rgb.shape[:2]):
+            return decoded.rgb, decoded.size
+        return _shrink(Image.fromarray(decoded.rgb), side, decoded.rgb.shape[1::-1])[0], decoded.size
+    return _read(source, side)
+
+
+def _read(source: Source, side: int | None) -> tuple[RGB, tuple[int, int]]:
     if isinstance(source, np.ndarray):
         source = _from_array(source)
     if isinstance(source, Image.Image):
         return _shrink(source, side, source.size)
+    assert not isinstance(source, Decoded)
     with _opened(source if isinstance(source, RemotePath) else Path(source)) as picture:
         size = picture.size
         if side is not None:

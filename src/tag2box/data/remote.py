@@ -1,16 +1,19 @@
 """Photos that are elsewhere: `s3://bucket/photos`, `https://host/photos`, an archive; by fsspec.
 
 A `RemotePath` is a path whose files are read through fsspec. Each file is fetched once and kept in the cache
-folder, under a name made of its address and its version (its length, time or tag, as the server tells).
+folder, under a name made of its address and its version (its length, time or tag, as the server tells), until
+room is needed there (`remote_cache.py`).
 """
 
 import hashlib
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path, PosixPath
 from typing import IO, Any
 from urllib.parse import quote, unquote
 
+from tag2box.data.remote_cache import make_room
 from tag2box.errors import InputError
 from tag2box.runtime.files import cache_folder, write_whole
 
@@ -102,6 +105,8 @@ class RemotePath(PosixPath):
 
     def open(self, mode: str = "rb", *_: Any, **how: Any) -> IO[Any]:  # type: ignore[override]
         """The file, from the cache; fetched first where it is not there."""
+        with suppress(FileNotFoundError):  # another process has made room just now
+            return self.fetched().open(mode, **how)
         return self.fetched().open(mode, **how)
 
     def fetched(self) -> Path:
@@ -110,8 +115,12 @@ class RemotePath(PosixPath):
         try:
             version = f"{self}\n{files.ukey(inner)}"
             copy = cache_folder() / "photos" / hashlib.sha256(version.encode()).hexdigest()
-            if not copy.is_file():
-                write_whole(copy, files.cat_file(inner))
+            if copy.is_file():
+                copy.touch()
+            else:
+                content = files.cat_file(inner)
+                make_room(copy.parent, len(content))
+                write_whole(copy, content)
         except InputError:
             raise
         except Exception as error:  # every kind of server has its own

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.data.decoding import Source
+from tag2box.data.decoding import Source, decode
 from tag2box.detection.config import DetectConfig
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector_file import detector_bytes, read_detector
@@ -21,13 +21,12 @@ from tag2box.errors import InputError
 from tag2box.features.automatic import resolved
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.content import network_hash
-from tag2box.features.one_photo import window_features
+from tag2box.features.one_photo import photo_map, see
 from tag2box.features.projection import Projection
 from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations
-from tag2box.maps.context import Context, Photo, photo_context
+from tag2box.maps.context import Context, Photo, photo_vectors
 from tag2box.maps.object_maps import MapsConfig, ObjectMaps
-from tag2box.maps.photo_maps import photo_map
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import write_whole
@@ -210,15 +209,20 @@ class Detector:
         map_ : ndarray of shape (h, w, c) or None
             The last map of the photo, if it is needed.
         """
-        windows = search_windows(source, self.windows)
-        X = window_features(source, windows.xyxy, self.projection, self.features, threads=threads)
-        if self.context is None and not self.scorer.needs_map:
-            return windows, X, None
-        map_ = photo_map(source, self.maps.side, self.features, threads=threads)
-        if self.context is not None:
-            photo = Photo(source, map_, windows.sizes[0], windows.xyxy)
-            more = photo_context(self.context, self.features, photo, threads=threads)
-            X = np.concatenate([X, more.astype(X.dtype)], axis=1)
+        photo = decode(source)
+        windows = search_windows(photo, self.windows, threads=threads)
+        fine_side = self.context.fine_side if self.context else 0
+        seen = see(photo, self.features, side=fine_side, threads=threads)
+        map_ = None
+        if self.context is not None or self.scorer.needs_map:
+            map_ = photo_map(seen, self.maps.side, self.features)
+        X = photo_vectors(
+            self.projection,
+            self.context,
+            self.features,
+            Photo(seen, map_, windows.sizes[0], windows.xyxy),
+            threads=threads,
+        )
         return windows, X, map_
 
     def select(self, scores: NDArray[np.float32], windows: Windows) -> Detections:

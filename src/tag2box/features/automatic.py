@@ -14,7 +14,7 @@ from tag2box.features.networks.inference import Part
 from tag2box.features.networks.precision import Speeds, fastest
 from tag2box.runtime.files import content_hash
 
-__all__ = ["how_of", "measure_precision", "mode_of", "network_of", "resolved"]
+__all__ = ["cut_of", "how_of", "measure_precision", "mode_of", "network_of", "resolved"]
 
 
 def resolved(config: FeaturesConfig) -> FeaturesConfig:
@@ -39,6 +39,12 @@ def mode_of(config: FeaturesConfig, network: Network) -> str:
     return "pool" if network.cut is None or network.size is not None else "shared"
 
 
+def cut_of(config: FeaturesConfig) -> str | None:
+    """The map at which whole photos stop on their way, for windows to be cut out of it; None if at none."""
+    network = network_of(config)
+    return network.cut if mode_of(config, network) == "shared" else None
+
+
 def how_of(config: FeaturesConfig, threads: int) -> How:
     """How the network is to be run."""
     return How(config.precision, threads, config.device, config.runtime)
@@ -59,7 +65,7 @@ def measure_precision(config: FeaturesConfig) -> Speeds:
         return Part(network, (batch, h, w), how, start=start, grid=grid)
 
     content = [content_hash(network.path), network.output, start, batch, h, config.grid]
-    return fastest(compiled, config.device, content)
+    return fastest(compiled, config.device, content, without=() if network.int8 else ("int8",))
 
 
 def _measured_part(

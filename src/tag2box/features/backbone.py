@@ -19,7 +19,7 @@ ONNX file with a TOML of the same name beside it, which `tag2box network check` 
 
 import tempfile
 import tomllib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,8 @@ class Network:
 
     output: the tensor to pool, (n, c, h, w), (n, tokens, c) or (n, c). cut: the map at which `shared` cuts.
     patch: the side of a token's patch in pixels; `class_tokens` and `register_tokens` come before theirs.
-    size: the only (height, width) that it takes; None where it takes any.
+    size: the only (height, width) that it takes; None where it takes any. int8: the same network in a file
+    with 8-bit convolutions, where there is one.
     """
 
     path: Path
@@ -54,6 +55,15 @@ class Network:
     class_tokens: int = 0
     register_tokens: int = 0
     size: tuple[int, int] | None = None
+    int8: Path | None = None
+
+    def rounded(self) -> "Network":
+        """The network with 8-bit convolutions."""
+        if self.int8 is None:
+            raise InputError(
+                f'there is no 8-bit form of {self.path.name}: set features.precision to "auto" or "f32"'
+            )
+        return replace(self, path=self.int8, int8=None)
 
     @property
     def block(self) -> int:
@@ -64,9 +74,9 @@ class Network:
 def load_network(name: str | Path) -> Network:
     """The network of that name, or of that ONNX file; built-in ones are written to the cache once."""
     if str(name) in efficientnet.VARIANTS:
-        path = _cached(str(name))
+        path, int8 = (_cached(str(name), int8=int8) for int8 in (False, True))
         cut, last = _MAPS[str(name)]
-        return Network(path, "image", last, (127.0,) * 3, (128.0,) * 3, "rgb", cut)
+        return Network(path, "image", last, (127.0,) * 3, (128.0,) * 3, "rgb", cut, int8=int8)
     path = Path(name)
     if path.suffix != ".onnx":
         raise InputError(f"no network {name!s}: give {', '.join(efficientnet.VARIANTS)} or an .onnx file")
@@ -84,14 +94,15 @@ _MAPS = {
 }
 
 
-def _cached(name: str) -> Path:
+def _cached(name: str, *, int8: bool) -> Path:
     """The ONNX file of a built-in network, written at its first use (a temporary file, then one move)."""
     weights = efficientnet.weights_file(name)
     folder = cache_folder()
-    path = folder / f"{name}-{efficientnet.VARIANTS[name].sha256[:8]}-v{GRAPH_VERSION}.onnx"
+    form = "-int8" if int8 else ""
+    path = folder / f"{name}{form}-{efficientnet.VARIANTS[name].sha256[:8]}-v{GRAPH_VERSION}.onnx"
     if path.is_file():
         return path
-    graph = efficientnet.to_onnx(name, weights)
+    graph = efficientnet.to_onnx(name, weights, int8=int8)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
@@ -115,7 +126,7 @@ def _described(path: Path, toml: Path) -> Network:
         given = tomllib.loads(toml.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{toml} is not TOML: {error}") from error
-    known = {f.name for f in fields(Network)} - {"path"}
+    known = {f.name for f in fields(Network)} - {"path", "int8"}
     unknown = sorted(set(given) - known)
     if unknown:
         raise InputError(f"{toml} has the unknown key {unknown[0]!r}: known are {', '.join(sorted(known))}")
@@ -162,7 +173,7 @@ def _is_whole(x: object, least: int, most: int) -> bool:
 
 def network_toml(network: Network) -> str:
     """The TOML that describes `network`, to lie beside its ONNX file."""
-    said = {f.name: getattr(network, f.name) for f in fields(Network) if f.name != "path"}
+    said = {f.name: getattr(network, f.name) for f in fields(Network) if f.name not in ("path", "int8")}
     keep = {"mean", "std"} | {f.name for f in fields(Network) if f.name in said and said[f.name] != f.default}
     return "".join(f"{name} = {toml_value(value)}\n" for name, value in said.items() if name in keep)
 

@@ -28,16 +28,18 @@ class FeaturesConfig:
         The map at which "shared" cuts. None is the network's own choice.
     crop : int, default=8
         The number of samples of that map per window and direction.
-    levels : tuple of int, default=(724, 512, 362, 256, 181)
-        The long sides, in pixels, at which "shared" looks at the photo; "pool" takes the largest.
+    levels : tuple of int, default=(1024, 512, 256)
+        The long sides, in pixels, at which "shared" looks at the photo. "pool" takes the largest, but where
+        there are maps it takes those (`MapsConfig`).
     size : int, default=128
         The width and height, in pixels, to which "warp" resizes a window.
     padding : float, default=0.0
         The context on each side of a window, as a share of its size.
     grid : int, default=2
         The features are averages over grid x grid parts of a window; 1 forgets its layout.
-    precision : {"auto", "f32", "bf16", "f16"}, default="auto"
-        The precision of the network; "auto" measures which is the fastest on this machine.
+    precision : {"auto", "f32", "bf16", "f16", "int8"}, default="auto"
+        The precision of the network; "auto" measures which is the fastest on this machine. The built-in
+        networks know "int8".
     runtime : {"openvino", "onnxruntime"}, default="openvino"
         What runs the network; the second needs `pip install "tag2box[onnxruntime]"`.
     device : str, default="auto"
@@ -77,8 +79,9 @@ class FeaturesConfig:
     # shared: samples of the early map per window and direction.
     crop: int = 8
     # shared: long sides of the photo, in pixels: the smaller a window, the larger the photo it is taken from.
-    # The smallest serves windows as large as the photo. pool takes the largest alone.
-    levels: tuple[int, ...] = (724, 512, 362, 256, 181)
+    # The smallest serves windows as large as the photo. Those of the maps (`MapsConfig`) cost nothing: what
+    # lies before the cut is shared with them. pool takes the maps, or without them the largest.
+    levels: tuple[int, ...] = (1024, 512, 256)
     # warp: pixels per window and direction.
     size: int = 128
     # Context on each side, as a share of the window. With more, a part of an object looks like all of it.

@@ -10,15 +10,16 @@ number of workers or how windows fall into batches. X is on disk where `path` is
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from tag2box.errors import InputError
-from tag2box.features.automatic import resolved
+from tag2box.features.automatic import mode_of, network_of, resolved
 from tag2box.features.config import FeaturesConfig
-from tag2box.features.one_photo import raw_features, window_features
+from tag2box.features.one_photo import pooled_features, raw_features, window_features
 from tag2box.features.projection import Projection, fit_projection
 from tag2box.features.record import Features
 from tag2box.images import ImageSet
@@ -40,11 +41,18 @@ __all__ = [
 Floats = NDArray[np.float32]
 
 
+class _Maps(Protocol):
+    """The map (h, w, c) of each photo."""
+
+    def __getitem__(self, i: int, /) -> NDArray[np.floating]: ...
+
+
 def find_projection(
     images: ImageSet,
     windows: Windows,
     config: FeaturesConfig,
     *,
+    maps: _Maps | None = None,
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> Projection:
@@ -58,6 +66,8 @@ def find_projection(
         Their windows.
     config : FeaturesConfig
         The settings.
+    maps : Maps, default=None
+        The last maps of the photos. Where they are there, the mode "pool" runs no network again.
     workers : int, default=1
         The number of processes; None means one per core. No result depends on it.
     progress : callable, default=silent
@@ -91,12 +101,20 @@ def find_projection(
     """
     rng = np.random.default_rng(config.seed)
     chosen = np.sort(rng.permutation(len(images))[: config.sample_images])
-    jobs = []
+    some = []
     for i in chosen:
         boxes = windows[i]
-        rows = np.sort(rng.permutation(len(boxes))[: config.sample_windows])
-        jobs.append((images.paths[i], boxes[rows]))
-    vectors = features_of_photos(jobs, None, config, workers=workers, progress=progress, label="projection")
+        some.append(boxes[np.sort(rng.permutation(len(boxes))[: config.sample_windows])])
+    if maps is not None and mode_of(config, network_of(config)) == "pool":
+        vectors: Iterator[NDArray[np.floating]] = (
+            pooled_features(maps[i], boxes, windows.sizes[i], config)
+            for i, boxes in zip(chosen, some, strict=True)
+        )
+    else:
+        jobs = [(images.paths[i], boxes) for i, boxes in zip(chosen, some, strict=True)]
+        vectors = features_of_photos(
+            jobs, None, config, workers=workers, progress=progress, label="projection"
+        )
     sample = np.concatenate(list(vectors))
     if len(sample) == 0:
         raise InputError("there is no window in the sampled images: nothing to fit the projection on")

@@ -7,17 +7,18 @@ mostly its own surroundings. `pool` averages the last map inside of each window:
 network that gives a map or tokens, but there every part of an object sees all of it.
 """
 
+from typing import Protocol
+
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from tag2box.errors import InputError
 from tag2box.features.backbone import Network
 from tag2box.features.crops import crop_map, pool_map
 from tag2box.features.networks.inference import How, Part
-from tag2box.features.whole_photo import WholePhoto
+from tag2box.features.whole_photo import Seen
 
-__all__ = ["Pool", "Shared", "Warp", "padded"]
+__all__ = ["BATCH", "Mode", "Pool", "Shared", "Warp", "padded"]
 
 Boxes = NDArray[np.float32]
 Photo = NDArray[np.uint8]  # (h, w, 3)
@@ -25,8 +26,6 @@ Photo = NDArray[np.uint8]  # (h, w, 3)
 # Windows per batch of the network, and per round of crops: what bounds the memory, whatever the image.
 BATCH = 8
 ROUND = 512
-# Photos are filled up to multiples of this: every stride of the networks divides it.
-CELL = 32
 # A window is taken where it has so many times the crop's cells per direction, if a level is so large: from a
 # larger photo a cell sees less of what is around the window. 1 is the size that `warp` would see.
 FINER = 2**0.5
@@ -38,20 +37,30 @@ def padded(boxes: Boxes, padding: float) -> Boxes:
     return np.concatenate([boxes[:, :2] - margin, boxes[:, 2:] + margin], axis=1).astype(np.float32)
 
 
+class Mode(Protocol):
+    """A way to describe windows. width: numbers per window; reading_side: what photos are shrunk to."""
+
+    width: int
+    reading_side: int
+
+    def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
+        """The vector of each box, in pixels of `seen.photo`: (n, grid, grid, c)."""
+        ...
+
+
 class Pool:
     """The whole photo through the network once, its long side near `side`; averages of the map per window."""
 
-    def __init__(self, network: Network, how: How, *, side: int, padding: float, grid: int) -> None:
-        self.net = WholePhoto(network, how)
+    def __init__(self, channels: int, *, side: int, reading_side: int, padding: float, grid: int) -> None:
         self.side, self.padding, self.grid = side, padding, grid
-        self.reading_side = self.net.reading_side(side)
-        self.width = self.net.channels * grid * grid
+        self.reading_side = reading_side
+        self.width = channels * grid * grid
 
-    def __call__(self, photo: Photo, boxes: Boxes) -> NDArray[np.float32]:
+    def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
         """The vector of each window, (n, grid, grid, c)."""
-        h, w = photo.shape[:2]
+        h, w = seen.photo.shape[:2]
         shares = padded(boxes, self.padding) / np.array([w, h, w, h], np.float64)
-        return pool_map(self.net(photo, (h, w), self.side), shares, self.grid)
+        return pool_map(seen.last(self.side), shares, self.grid)
 
 
 class Warp:
@@ -65,11 +74,11 @@ class Warp:
         self.net = Part(network, (BATCH, *self.size), how, grid=grid)
         self.width = self.net.channels * grid * grid
 
-    def __call__(self, photo: Photo, boxes: Boxes) -> NDArray[np.float32]:
+    def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
         """The vector of each window, (n, grid, grid, c)."""
         boxes = padded(boxes, self.padding)
         rounds = [
-            self.net(np.stack([self._crop(photo, box) for box in boxes[i : i + ROUND]]))
+            self.net(np.stack([self._crop(seen.photo, box) for box in boxes[i : i + ROUND]]))
             for i in range(0, len(boxes), ROUND)
         ]
         return np.concatenate(rounds)
@@ -101,30 +110,20 @@ class Shared:
         padding: float,
         grid: int,
     ) -> None:
-        cut = network.cut
-        if cut is None:
-            raise InputError(
-                f'{network.path.name} names no cut: set cut in its TOML, or features.mode to "pool" or "warp"'
-            )
         self.crop, self.levels, self.padding = crop, np.array(sorted(levels, reverse=True)), padding
         self.reading_side = max(levels)
-        self.early = Part(network, (1, -1, -1), how, end=cut)
-        self.late = Part(network, (BATCH, crop, crop), how, start=cut, grid=grid)
+        self.late = Part(network, (BATCH, crop, crop), how, start=network.cut, grid=grid)
         self.grid, self.width = grid, self.late.channels * grid * grid
-        self.stride = CELL * 4 // self.early(np.zeros((1, CELL * 4, CELL * 4, 3), np.uint8)).shape[1]
 
-    def __call__(self, photo: Photo, boxes: Boxes) -> NDArray[np.float32]:
+    def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
         """The vector of each window, (n, grid, grid, c)."""
         boxes = padded(boxes, self.padding)
-        level = self._level(photo, boxes)
-        used = np.unique(level)  # the largest photo first: the others are resized while it is run
-        maps = [
-            m[0] for m in self.early.each(_filled_up(_resized(photo, self.levels[k]))[None] for k in used)
-        ]
+        h, w = seen.photo.shape[:2]
+        level = self._level((h, w), boxes, seen.net.stride)
+        used = np.unique(level)
+        maps = [seen.early(int(self.levels[k])) for k in used]
         # Cell i looks at [i, i + 1) stride, to a quarter of it, in spite of SAME's uneven padding: tested.
-        cells_per_pixel = [
-            np.array(_size(photo, self.levels[k])) / photo.shape[1::-1] / self.stride for k in used
-        ]
+        cells_per_pixel = [np.array(m.shape[1::-1]) / (w, h) for m in maps]
         out = np.empty((len(boxes), self.grid, self.grid, self.late.channels), np.float32)
         order = np.argsort(level, kind="stable")  # batches are filled across levels: few rows are wasted
         for i in range(0, len(order), ROUND):
@@ -137,26 +136,10 @@ class Shared:
             out[rows] = self.late(crops)
         return out
 
-    def _level(self, photo: Photo, boxes: Boxes) -> NDArray[np.intp]:
+    def _level(self, size: tuple[int, int], boxes: Boxes, stride: float) -> NDArray[np.intp]:
         """The level of each box at which its side (geometric mean) is nearest to the one wanted, by ratio."""
-        scales = self.levels / max(photo.shape[:2])
+        scales = self.levels / max(size)
         sides = np.sqrt(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))
-        ratio = sides[:, None] * scales / (FINER * self.crop * self.stride)  # (n, levels)
+        ratio = sides[:, None] * scales / (FINER * self.crop * stride)  # (n, levels)
         nearest: NDArray[np.intp] = np.abs(np.log(ratio)).argmin(axis=1)
         return nearest
-
-
-def _size(photo: Photo, level: int) -> tuple[int, int]:
-    """Width and height of `photo` with its long side at `level` pixels."""
-    h, w = photo.shape[:2]
-    return max(1, round(w * level / max(h, w))), max(1, round(h * level / max(h, w)))
-
-
-def _resized(photo: Photo, level: int) -> Photo:
-    return np.asarray(Image.fromarray(photo).resize(_size(photo, level), Image.Resampling.BILINEAR))
-
-
-def _filled_up(photo: Photo) -> Photo:
-    """`photo` with its border repeated at the right and the bottom, up to multiples of `CELL`."""
-    h, w = photo.shape[:2]
-    return np.pad(photo, ((0, -h % CELL), (0, -w % CELL), (0, 0)), mode="edge")

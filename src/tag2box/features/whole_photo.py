@@ -1,9 +1,16 @@
-"""The network's last map of whole photos, (h, w, c), whatever it gives: a map, or the tokens of patches.
+"""The network's maps of whole photos, (h, w, c): its last one, and where it can be cut the early one too.
 
 A photo is resized to whole cells, its long side near `side` pixels, so that the map covers it exactly. For a
 network that takes one size alone it is resized to that, and `side` has no say: its cells may then be oblong.
+
+    seen = Seen(photo, (height, width), WholePhoto(network, how, cut="block7"))
+    seen.last(512), seen.early(512)      # the layers before the cut are run once
+
+What lies before the cut is run once for a photo and a side, whoever asks first: windows are cut out of the
+early map, and the rest of the network makes the last map of it.
 """
 
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -14,30 +21,54 @@ from tag2box.errors import InputError
 from tag2box.features.backbone import Network
 from tag2box.features.networks.inference import How, Part
 
-__all__ = ["WholePhoto"]
+__all__ = ["Seen", "WholePhoto"]
 
+Map = NDArray[np.float32]
 Sizes = NDArray[np.int64]
 
 
 class WholePhoto:
-    """A network that looks at whole photos.
+    """A network that looks at whole photos, in two steps where `cut` names a map inside of it.
 
     block: photos are resized to multiples of so many pixels. cells: of the map, along a block.
     """
 
-    def __init__(self, network: Network, how: How) -> None:
-        self.network, self.block = network, network.block
-        self.part = Part(network, (1, *(network.size or (-1, -1))), how)
-        if not self.part.gives_map:
-            raise InputError(
-                f"{network.path.name} gives no map (n, c, h, w) or tokens (n, tokens, c) of a photo"
-            )
+    def __init__(self, network: Network, how: How, *, cut: str | None = None) -> None:
+        self.network, self.block, self.cut, self._how = network, network.block, cut, how
 
     @cached_property
-    def _of_nothing(self) -> NDArray[np.float32]:
+    def _first(self) -> Part:
+        """From the photo to the cut, or to the end."""
+        return Part(self.network, (1, *(self.network.size or (-1, -1))), self._how, end=self.cut)
+
+    @cached_property
+    def _rest(self) -> Part:
+        """From the cut to the end."""
+        return Part(self.network, (1, -1, -1), self._how, start=self.cut)
+
+    def check(self) -> None:
+        """Refuse a network that gives no map of a photo, or one that does not grow with it."""
+        if not (self._rest if self.cut else self._first).gives_map:
+            raise InputError(
+                f"{self.network.path.name} gives no map (n, c, h, w) or tokens (n, tokens, c) of a photo"
+            )
+        if self.network.size is None:
+            self.cells  # noqa: B018
+
+    @cached_property
+    def _first_of_nothing(self) -> Map:
         """The map of a gray photo, to see how large it is and how many channels it has."""
         h, w = self.network.size or (3 * self.block, 4 * self.block)
-        return self._map(np.full((h, w, 3), 128, np.uint8))
+        return self._run(self._first, np.full((h, w, 3), 128, np.uint8))
+
+    @cached_property
+    def _of_nothing(self) -> Map:
+        return self.last(self._first_of_nothing)
+
+    @property
+    def stride(self) -> float:
+        """The pixels between two cells of the map at the cut."""
+        return 4 * self.block / int(self._first_of_nothing.shape[1])
 
     @property
     def channels(self) -> int:
@@ -60,21 +91,50 @@ class WholePhoto:
         return max(side, *(self.network.size or (0,)))
 
     def shapes(self, sizes: Sizes, side: int) -> Sizes:
-        """The (h, w) of the maps of photos, (..., 2), by their (height, width) in pixels."""
+        """The (h, w) of the last maps of photos, (..., 2), by their (height, width) in pixels."""
         if self.network.size is not None:
             return np.broadcast_to(np.array(self._of_nothing.shape[:2]), sizes.shape).copy()
         return self._blocks(sizes, side) * self.cells
 
-    def __call__(self, photo: NDArray[np.uint8], size: tuple[int, int], side: int) -> NDArray[np.float32]:
-        """The map, (h, w, c), of a photo of `size` (height, width), which may have been shrunk."""
+    def first(self, photo: NDArray[np.uint8], size: tuple[int, int], side: int) -> Map:
+        """The map at the cut, or the last one, of a photo of `size` (height, width), perhaps shrunk."""
         h, w = self.network.size or (self._blocks(np.array(size), side) * self.block).tolist()
-        resized = Image.fromarray(photo).resize((w, h), Image.Resampling.BILINEAR)
-        return self._map(np.asarray(resized))
+        return self._run(
+            self._first, np.asarray(Image.fromarray(photo).resize((w, h), Image.Resampling.BILINEAR))
+        )
 
-    def _map(self, photo: NDArray[np.uint8]) -> NDArray[np.float32]:
-        return np.asarray(self.part(photo[None])[0])
+    def last(self, first: Map) -> Map:
+        """The last map, from what `first` gives."""
+        return self._run(self._rest, first) if self.cut else first
+
+    @staticmethod
+    def _run(part: Part, x: NDArray[np.uint8] | Map) -> Map:
+        return np.asarray(part(x[None])[0])
 
     def _blocks(self, sizes: Sizes, side: int) -> Sizes:
         """Sizes in pixels as multiples of the block, the long side near `side`."""
         scale = side / sizes.max(axis=-1, keepdims=True)
         return np.asarray(np.maximum(np.rint(sizes * scale / self.block), 1), np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A photo and what the network made of it so far, by side. size: (height, width) before any shrinking."""
+
+    photo: NDArray[np.uint8]
+    size: tuple[int, int]
+    net: WholePhoto
+    _first: dict[int, Map] = field(default_factory=dict)
+    _last: dict[int, Map] = field(default_factory=dict)
+
+    def early(self, side: int) -> Map:
+        """The map at the cut, with the long side of the photo near `side` pixels."""
+        if side not in self._first:
+            self._first[side] = self.net.first(self.photo, self.size, side)
+        return self._first[side]
+
+    def last(self, side: int) -> Map:
+        """The network's last map."""
+        if side not in self._last:
+            self._last[side] = self.net.last(self.early(side))
+        return self._last[side]

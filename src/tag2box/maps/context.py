@@ -10,7 +10,7 @@ With it, a linear SVM on true boxes gains twelve points of AP on VOC 2007 (docs/
 not kept: it is four times as large, and nothing else needs it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -19,18 +19,19 @@ from numpy.typing import NDArray
 
 from tag2box.data.decoding import Source
 from tag2box.features.automatic import resolved
+from tag2box.features.backbone import Network
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.crops import cell_weights
-from tag2box.images import ImageSet
+from tag2box.features.one_photo import photo_map, pooled_features, projected, see, window_features
+from tag2box.features.projection import Projection
+from tag2box.features.whole_photo import Seen
 from tag2box.maps.object_maps import Maps, MapsConfig
-from tag2box.maps.photo_maps import photo_map
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
-from tag2box.windows.record import Windows
 
-__all__ = ["Context", "Photo", "contexts", "fit_context", "photo_context"]
+__all__ = ["Context", "Photo", "finer_side", "fit_context", "photo_vectors", "vectors_of_photos"]
 
 Floats = NDArray[np.float32]
 
@@ -75,39 +76,53 @@ class Context:
 
 @dataclass(frozen=True)
 class Photo:
-    """A photo, its last map, its width and height, and the boxes to describe."""
+    """A photo, its last map if there is one, its width and height, and the boxes to describe."""
 
-    source: Source
-    map_: NDArray[np.floating]
+    source: Source | Seen
+    map_: NDArray[np.floating] | None
     size: NDArray[np.int64]
     boxes: Floats
 
 
-def photo_context(context: Context, config: FeaturesConfig, photo: Photo, *, threads: int = 1) -> Floats:
-    """The context of the boxes of one photo, (n, context.width)."""
-    maps = [photo.map_]
-    if context.fine_side:
-        maps.append(photo_map(photo.source, context.fine_side, config, threads=threads))
+def photo_vectors(
+    projection: Projection, context: Context | None, config: FeaturesConfig, photo: Photo, *, threads: int = 1
+) -> NDArray[np.floating]:
+    """The vectors of the boxes of one photo: what each looks like alone, and in its photo.
+
+    The network runs once for each size of the photo: in the mode "pool" boxes are averages of the finest map.
+    """
+    config = resolved(config)
+    fine_side = context.fine_side if context else 0
+    seen = photo.source
+    if not isinstance(seen, Seen):
+        seen = see(seen, config, side=fine_side, threads=threads)
+    maps = [] if photo.map_ is None else [photo.map_]
+    if fine_side:
+        maps.append(photo_map(seen, fine_side, config))
+    if maps and config.mode == "pool":
+        X = projected(pooled_features(maps[-1], photo.boxes, photo.size, config), projection, config)
+    else:
+        X = window_features(seen, photo.boxes, projection, config, threads=threads)
+    if context is None:
+        return X
     with one_thread():  # products of one photo are small
-        return np.concatenate([context(map_, photo.boxes, photo.size) for map_ in maps], axis=1)
+        around = [context(map_, photo.boxes, photo.size) for map_ in maps]
+    return np.concatenate([X, *(each.astype(X.dtype) for each in around)], axis=1)
 
 
-def contexts(
-    images: ImageSet,
-    windows: Windows,
-    maps: Maps,
-    context: Context,
+def vectors_of_photos(
+    photos: Sequence[Photo],
+    projection: Projection,
+    context: Context | None,
     config: FeaturesConfig,
     *,
     workers: int | None = 1,
     progress: Progress = silent,
-) -> Iterator[Floats]:
-    """The context of the windows of each photo, in order."""
-    photos = [
-        Photo(path, np.asarray(maps[i]), windows.sizes[i], windows[i]) for i, path in enumerate(images.paths)
-    ]
-    job = partial(photo_context, context, resolved(config))
-    return map_ordered(job, photos, workers=workers, progress=progress, label="context")
+    label: str = "features",
+) -> Iterator[NDArray[np.floating]]:
+    """The vectors of the boxes of each photo, in order."""
+    job = partial(photo_vectors, projection, context, resolved(config))
+    return map_ordered(job, photos, workers=workers, progress=progress, label=label)
 
 
 def _overlaps(edges: NDArray[np.float64], h: int, w: int) -> NDArray[np.float64]:
@@ -123,8 +138,20 @@ def _mean(weights: NDArray[np.floating], cells: Floats) -> Floats:
     return np.asarray(np.where(some, weights / np.where(some, total, 1), 0), np.float32) @ cells
 
 
-def fit_context(maps: Maps, config: MapsConfig) -> Context:
-    """The mean and the components of a sample of the cells of all photos."""
+# With patches of so many pixels a map is as fine as the finer one of a network of stride 32.
+SMALL_PATCH = 16
+
+
+def finer_side(config: MapsConfig, network: Network) -> int:
+    """The long side of the photo for the finer map, 0 for none: as set, or what suits the network."""
+    if config.fine_side is not None:
+        return config.fine_side
+    is_fine = network.size is not None or (network.patch is not None and network.patch <= SMALL_PATCH)
+    return 0 if is_fine else min(2 * config.side, 4096)
+
+
+def fit_context(maps: Maps, config: MapsConfig, fine_side: int) -> Context:
+    """The mean and the components of a sample of the cells of all photos. fine_side: from `finer_side`."""
     n = len(maps.X)
     rows = np.sort(np.random.default_rng(0).permutation(n)[:SAMPLE])
     sample = np.asarray(maps.X[rows], np.float64)
@@ -133,6 +160,4 @@ def fit_context(maps: Maps, config: MapsConfig) -> Context:
         values, U = np.linalg.eigh((sample - mean).T @ (sample - mean))
     first = np.argsort(-values, kind="stable")[: config.context]
     components = np.ascontiguousarray(U[:, first], np.float32)
-    return Context(
-        mean.astype(np.float32), components, config.context_ring, config.context_length, config.fine_side
-    )
+    return Context(mean.astype(np.float32), components, config.context_ring, config.context_length, fine_side)

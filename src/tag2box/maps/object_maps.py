@@ -54,9 +54,10 @@ class MapsConfig:
         How far the surroundings of a window reach in its context.
     context_length : float, default=14.0
         The length of the context; the rest of the vector has `FeaturesConfig.length`.
-    fine_side : int, default=1024
+    fine_side : int, default=None
         The long side of the photo, in pixels, for a second and finer map that joins the context. 0 leaves it
-        out.
+        out. None is twice `side`, and 0 for a network whose cells are small already: one with patches of up
+        to 16 pixels, or of one size alone.
 
     Examples
     --------
@@ -73,8 +74,9 @@ class MapsConfig:
     context: int = 192
     context_ring: float = 0.4
     context_length: float = 14.0
-    # The photo's long side for the finer map of the context; 0 leaves it out.
-    fine_side: int = 1024
+    # The photo's long side for the finer map of the context; 0 leaves it out. None is twice the side. A map
+    # of small patches is as fine without, and attention to all of them is quadratic in their number.
+    fine_side: int | None = None
 
     def __post_init__(self) -> None:
         if not 32 <= self.side <= 4096:

@@ -1,41 +1,26 @@
 """The last map of whole photos, (h, w, c), by the network of the settings: what `object_maps` looks at."""
 
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.data.decoding import Source, read_small
 from tag2box.errors import InputError
-from tag2box.features.automatic import how_of, resolved
-from tag2box.features.backbone import load_network
+from tag2box.features.automatic import resolved
 from tag2box.features.config import FeaturesConfig
-from tag2box.features.networks.content import network_hash
-from tag2box.features.one_photo import check_finite
-from tag2box.features.whole_photo import WholePhoto
+from tag2box.features.one_photo import photo_map, whole_network
 from tag2box.images import ImageSet
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.search import Windows
 
-__all__ = ["check_maps", "find_cells", "map_cells", "photo_map"]
+__all__ = ["check_maps", "find_cells", "map_cells"]
 
-LARGEST = float(np.finfo(np.float16).max)
 WITHOUT = (
     'do without maps: maps.context = 0, cover.snap = "contrast", refine.prior = 0, '
     'refine.objectness_weight = 0 and retrain.method = "none"'
 )
-
-
-def photo_map(source: Source, side: int, config: FeaturesConfig, *, threads: int = 1) -> NDArray[np.float16]:
-    """The map of one photo, file or array, by the network of `config`: (h, w, c)."""
-    network = _network(config, threads)
-    photo, (width, height) = read_small(source, network.reading_side(side))
-    map_ = network(photo, (height, width), side)
-    clipped = np.clip(map_, -LARGEST, LARGEST)
-    check_finite(clipped, source, config)
-    return np.asarray(clipped, np.float16)
 
 
 def map_cells(
@@ -44,7 +29,7 @@ def map_cells(
     """What is known before any photo is read: the map's (h, w) of each image, where its cells start among all
     (n_images + 1,), and the channels.
     """
-    network = _network(config, 1)
+    network = whole_network(config, 1)
     shape = network.shapes(windows.sizes[:, ::-1], side)
     return shape, np.append(0, np.cumsum(shape.prod(axis=1))), network.channels
 
@@ -52,7 +37,7 @@ def map_cells(
 def check_maps(config: FeaturesConfig) -> None:
     """Refuse a network that gives no map of a photo, with the settings that do without."""
     try:
-        _network(config, 1)
+        whole_network(config, 1).check()
     except InputError as error:
         raise InputError(f"{error}; or {WITHOUT}") from error
 
@@ -74,16 +59,3 @@ def find_cells(
 def _cells(side: int, config: FeaturesConfig, path: Path) -> NDArray[np.float16]:
     map_ = photo_map(path, side, config)
     return map_.reshape(-1, map_.shape[-1])
-
-
-def _network(config: FeaturesConfig, threads: int) -> WholePhoto:
-    return _compiled(resolved(config), threads, network_hash(config.network))
-
-
-@lru_cache(maxsize=2)
-def _compiled(config: FeaturesConfig, threads: int, _content: str) -> WholePhoto:
-    """The whole network; compiled once per process and content."""
-    network = WholePhoto(load_network(config.network), how_of(config, threads))
-    if network.network.size is None:
-        network.cells  # noqa: B018  refuses a map that does not grow with the photo
-    return network

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Container, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,15 @@ from tag2box.runtime.executor import n_workers
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = ["Neighbors", "block_size", "group_neighbors", "neighbor_blocks"]
+__all__ = [
+    "Neighbors",
+    "block_size",
+    "group_neighbors",
+    "nearest_images",
+    "neighbor_blocks",
+    "prepare",
+    "prepare_once",
+]
 
 Floats = NDArray[np.floating[Any]]
 
@@ -143,11 +152,24 @@ def group_neighbors(
     >>> neighbors.distance.tolist()
     [[0.0, 0.5, 1.0]]
     """
-    if block is None:
-        count, share = np.asarray(queries).size, n_workers(workers)
-        rounds = -(-count // (share * block_size(offsets)))
-        block = max(-(-count // max(share * rounds, 1)), 1)
     bounds, rows = _checked(X, offsets, queries, k)
+    return nearest_images(prepare(X, bounds), rows, k, block=block, workers=workers, progress=progress)
+
+
+def nearest_images(
+    indexed: Indexed,
+    rows: NDArray[np.int64],
+    k: int,
+    *,
+    block: int | None = None,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> Neighbors:
+    """`group_neighbors` of windows that are prepared already."""
+    if block is None:
+        share = n_workers(workers)
+        rounds = -(-len(rows) // (share * block_size(indexed.offsets)))
+        block = max(-(-len(rows) // max(share * rounds, 1)), 1)
     shape = len(rows), k
     image, window, distance = (
         np.empty(shape, np.int32),
@@ -155,10 +177,31 @@ def group_neighbors(
         np.empty(shape, np.float32),
     )
     done = 0
-    for part in neighbor_blocks(X, offsets, rows, k, block=block, workers=workers, progress=progress):
+    for part in _blocks(indexed, rows, k, block, workers, progress):
         here = slice(done, done := done + len(part.image))
         image[here], window[here], distance[here] = part.image, part.window, part.distance
-    return Neighbors(image, window, distance, rows, _own(bounds, rows))
+    return Neighbors(image, window, distance, rows, _own(indexed.offsets, rows))
+
+
+def prepare(X: Floats, offsets: ArrayLike) -> Indexed:
+    """The windows as they are searched: what takes one pass over all of them, once for many queries."""
+    bounds = np.asarray(offsets, np.int64)
+    return Indexed(as_rows(X), bounds, build_index(X, bounds))
+
+
+def prepare_once(X: Floats, offsets: NDArray[np.int64]) -> Indexed:
+    """The same, which this process keeps for the next call with the same part of the same file.
+
+    A worker of a cluster has many tasks of one search, and no file of a run is written twice.
+    """
+    if not isinstance(X, np.memmap):
+        return prepare(X, offsets)
+    return _prepared(str(X.filename), X.offset, X.dtype.str, X.shape, offsets.tobytes())
+
+
+@lru_cache(maxsize=1)
+def _prepared(file: str, offset: int, dtype: str, shape: tuple[int, ...], offsets: bytes) -> Indexed:
+    return prepare(np.memmap(file, dtype, "r", offset, shape), np.frombuffer(offsets, np.int64))
 
 
 def neighbor_blocks(
@@ -179,9 +222,21 @@ def neighbor_blocks(
     """
     bounds, rows = _checked(X, offsets, queries, k)
     block = block_size(offsets) if block is None else block
+    yield from _blocks(prepare(X, bounds), rows, k, block, workers, progress, skip=skip)
+
+
+def _blocks(
+    indexed: Indexed,
+    rows: NDArray[np.int64],
+    k: int,
+    block: int,
+    workers: int | None,
+    progress: Progress,
+    *,
+    skip: Container[int] = (),
+) -> Iterator[Neighbors]:
     check_at_least(1, block=block)
-    own = _own(bounds, rows)
-    search = _Search(Indexed(as_rows(X), bounds, build_index(X, bounds)), k)
+    search, own = _Search(indexed, k), _own(indexed.offsets, rows)
     blocks = [slice(i, i + block) for b, i in enumerate(range(0, len(rows), block)) if b not in skip]
     progress("neighbors", 0, len(blocks))
     with ThreadPoolExecutor(n_workers(workers)) as threads:

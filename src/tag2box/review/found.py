@@ -17,7 +17,7 @@ from tag2box.runtime.parts import DamagedError
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.store import stage_key
 
-__all__ = ["FoundBoxes", "find_boxes", "load_boxes", "teaching_order"]
+__all__ = ["FoundBoxes", "find_boxes", "load_boxes", "review_key", "teaching_order"]
 
 VERSION = 3
 # Photos that variety counts for; those behind them come by doubt alone. By then it is time to learn again.
@@ -47,7 +47,7 @@ class FoundBoxes:
 
 def load_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
     """The boxes of a finished run, kept in its folder."""
-    key = stage_key("review", VERSION, [], run.keys[run.last_stage], run.keys["detector"])
+    key = review_key(run)
     if run.store.has("review", key):
         try:
             found: FoundBoxes = run.store.load("review", key)
@@ -57,6 +57,11 @@ def load_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
     boxes = find_boxes(run, progress)
     run.store.save("review", key, boxes)
     return boxes
+
+
+def review_key(run: RunFolder) -> str:
+    """Under which they are kept."""
+    return stage_key("review", VERSION, [], run.keys[run.last_stage], run.keys["detector"])
 
 
 def find_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:

@@ -64,16 +64,10 @@ def _next(photos: Iterator[int], seen: set[int]) -> int | None:
     return next((photo for photo in photos if photo not in seen), None)
 
 
-def estimate(verdicts: list[bool | None], decided: list[bool], total: int) -> Estimate:
-    """From the boxes of a class in random order: right, wrong or neither (its photo was skipped).
-
-    decided: whether anything was said of the box; counting stops at the first of which nothing was.
-    """
-    end = decided.index(False) if False in decided else len(decided)
-    judged = [verdict for verdict in verdicts[:end] if verdict is not None]
-    right, n = sum(judged), len(judged)
-    low, high = wilson(right, n)
-    return Estimate(right, n, low, high, _more(right, n, total), max(total - n, 0))
+def estimate(right: int, judged: int, total: int) -> Estimate:
+    """From the boxes of a class that were judged in random order, without a gap; total: all that it has."""
+    low, high = wilson(right, judged)
+    return Estimate(right, judged, low, high, _more(right, judged, total), max(total - judged, 0))
 
 
 def wilson(right: int, n: int) -> tuple[float, float]:

@@ -6,8 +6,7 @@ Found boxes are arrays, corrections a dictionary of the photos that have some: 2
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
-from functools import lru_cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,13 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.corrections import CorrectionLog, Photo, State
-from tag2box.data.decoding import image_size
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 from tag2box.review.found import FoundBoxes, load_boxes
 from tag2box.review.listing import Index, Wanted
-from tag2box.review.sampling import estimate, mixed, random_order
-from tag2box.run_corrections import SAME, box_id, still_open
+from tag2box.review.sampling import mixed, random_order
+from tag2box.review.verdicts import Verdicts
+from tag2box.run_corrections import box_id, still_open
 from tag2box.run_folder import RunFolder
 from tag2box.runtime.progress import Progress, silent
 
@@ -47,10 +46,12 @@ class Session:
 
     def load(self, folder: Path, progress: Progress = silent) -> None:
         """Read the run, and all that was said of it."""
-        run = RunFolder(folder)
+        written = _when_written(folder)
+        run = _finished(RunFolder(folder))
         found = load_boxes(run, progress)
         with self._lock:
-            self.run, self.found = run, found
+            self._written = written
+            self.run, self.found, self.sizes = run, found, run.result("windows").sizes.tolist()
             self.images = run.images if self._elsewhere is None else _moved_to(run.images, self._elsewhere)
             self.number = {name: n for n, name in enumerate(self.images.ids)}
             self.key = run.keys[run.last_stage][:12]
@@ -59,7 +60,8 @@ class Session:
                 box_id(ids[i], classes[c], xyxy)
                 for i, c, xyxy in zip(found.image, found.label, found.xyxy, strict=True)
             ]
-            self.ends = np.searchsorted(found.image, np.arange(len(ids) + 1))
+            self.verdicts = Verdicts(found, self.box_ids, classes, len(ids))
+            self.ends = self.verdicts.ends
             self.log, self.state = CorrectionLog(folder), State()
             self.index = Index(self.images, found)
             self._sync()
@@ -67,7 +69,7 @@ class Session:
             order, is_random = mixed(found.order, self.drawn)
             self.index.teaching, self.index.drawn = order, self.drawn
             self.random = set(order[is_random].tolist())
-            self._turns = self._boxes_in_turn()
+            self.verdicts.draw(self.drawn)
 
     def _not_learned_from(self) -> NDArray[np.intp]:
         """Photos with found boxes of which nothing was known when they were found."""
@@ -79,21 +81,33 @@ class Session:
     def learned_again(self, progress: Progress = silent) -> None:
         """Read the run that has just been learned anew, and see what moved."""
         with self._lock:
-            before, figures = self.found, self.figures()
+            before, figures = self.found, self.verdicts.figures()
         self.load(self.run.folder, progress)
         with self._lock:
             self.moved = _moved(before, self.found, len(self.images))
             self.index.moved = self.moved
             self.figures_before = figures
 
+    def _follow(self) -> None:
+        """Read the run anew where `tag2box run` has learned again meanwhile, and is done."""
+        with self._lock:
+            if _when_written(self.run.folder) == self._written:
+                return
+            now = RunFolder(self.run.folder)
+            if now.keys != self.run.keys and now.has(now.last_stage) and now.outdated is None:
+                self.learned_again()
+
     def _sync(self) -> None:
         """Take in what was added to the log by anybody."""
         for event in self.log.read_new():
             if self.state.apply(event) and (n := self.number.get(event["photo"])) is not None:
-                self.index.update(n, self.state.photo(event["photo"]))
+                photo = self.state.photo(event["photo"])
+                self.index.update(n, photo)
+                self.verdicts.update(n, photo)
 
     def start(self) -> dict[str, Any]:
         """What the page needs before its first photo."""
+        self._follow()
         with self._lock:
             self._sync()
             return {
@@ -109,7 +123,7 @@ class Session:
 
     def progress(self) -> dict[str, Any]:
         """What changes with every click."""
-        return {"figures": self.figures(), "reviewed": self.index.count("reviewed")}
+        return {"figures": self.verdicts.figures(), "reviewed": self.index.count("reviewed")}
 
     def listing(self, wanted: Wanted) -> dict[str, Any]:
         """Numbers of the photos that are wanted, in the order that is wanted."""
@@ -128,13 +142,12 @@ class Session:
             raise InputError(f"there is no photo {n}: they are numbered from 0 to {len(self.images) - 1}")
         name = self.images.ids[n]
         said = self.state.photo(name)
-        size = _size(self.images.paths[n])
         tags = dict(zip(self.images.classes, self.images.tags[n].tolist(), strict=True))
         return {
             "number": n,
             "name": name,
-            "width": size[0],
-            "height": size[1],
+            "width": self.sizes[n][0],
+            "height": self.sizes[n][1],
             "state": said.state,
             "random": n in self.random,
             "boxes": self._boxes(n, said),
@@ -200,44 +213,16 @@ class Session:
         known = self.state.photo(self.images.ids[n]).boxes.get(key)
         return {"class": known.found[0], "xyxy": list(known.found[1])} if known and known.found else None
 
-    def figures(self) -> list[dict[str, Any]]:
-        """Of each class, and of all together (class null), the share of right boxes by the random share."""
-        return [{"class": name, **asdict(self._estimate(boxes))} for name, boxes in self._turns]
 
-    def _boxes_in_turn(self) -> list[tuple[str | None, list[int]]]:
-        """All found boxes in the random order of their photos, and those of each class."""
-        everything = [m for n in self.drawn.tolist() for m in range(self.ends[n], self.ends[n + 1])]
-        label = self.found.label.tolist()
-        per_class: list[list[int]] = [[] for _ in self.images.classes]
-        for m in everything:
-            per_class[label[m]].append(m)
-        return [(None, everything), *zip(self.images.classes, per_class, strict=True)]
+def _when_written(folder: Path) -> int:
+    return (folder / "run.json").stat().st_mtime_ns
 
-    def _estimate(self, boxes: list[int]) -> Any:
-        verdicts: list[bool | None] = []
-        decided = []
-        for m in boxes:
-            known, right = self._verdict(m)
-            decided.append(known)
-            verdicts.append(right)
-            if not known:
-                break
-        return estimate(verdicts, decided, len(boxes))
 
-    def _verdict(self, m: int) -> tuple[bool, bool | None]:
-        """Whether anything was said of a found box, and whether it is right; None where it was skipped."""
-        said = self.state.photos.get(self.images.ids[self.found.image[m]])
-        if said is None:
-            return False, None
-        if said.state == "skipped":
-            return True, None
-        name = self.images.classes[self.found.label[m]]
-        accepted = [box.xyxy for box in said.accepted() if box.name == name]
-        overlap = iou_matrix(self.found.xyxy[m][None], np.array(accepted, np.float32)) if accepted else None
-        if overlap is not None and overlap.max() >= SAME:
-            return True, True
-        known = self.box_ids[m] in said.boxes or said.state == "reviewed" or said.tags.get(name) == -1
-        return known, False if known else None
+def _finished(run: RunFolder) -> RunFolder:
+    """The run; where learning again is under way, or was stopped, as it was before."""
+    if "corrected" in run.keys and not run.has("corrected"):
+        run.keys = {name: key for name, key in run.keys.items() if name not in {"judged", "corrected"}}
+    return run
 
 
 def _moved_to(images: ImageSet, elsewhere: ImageSet) -> ImageSet:
@@ -256,8 +241,3 @@ def _moved(before: FoundBoxes, after: FoundBoxes, n_images: int) -> NDArray[np.b
         was = old.get((i, c))
         out[i] |= was is None or iou_matrix(xyxy[None], was[None])[0, 0] < UNMOVED
     return out
-
-
-@lru_cache(maxsize=4096)
-def _size(path: Path) -> tuple[int, int]:
-    return image_size(path)

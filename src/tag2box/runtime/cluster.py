@@ -15,13 +15,16 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
+from uuid import uuid4
+
+from numpy.typing import NDArray
 
 import tag2box
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.executor import on_cluster
 from tag2box.runtime.files import write_whole
-from tag2box.runtime.references import from_bytes, to_bytes
+from tag2box.runtime.references import from_bytes, shared, to_bytes
 
 __all__ = ["Cluster", "using"]
 
@@ -55,16 +58,28 @@ class Cluster:
                 for task in tasks:
                     waiting.append(self._submit(task))
                     if len(waiting) >= (1 + WAITING) * self.size:
-                        yield waiting.popleft().result()
+                        yield self._result(waiting.popleft())
                 while waiting:
-                    yield waiting.popleft().result()
+                    yield self._result(waiting.popleft())
         finally:  # also when the caller has had enough, or was interrupted
             if waiting:
                 with suppress(Exception):
                     self.client.cancel(list(waiting))
 
+    def shared(self, array: NDArray[Any]) -> NDArray[Any]:
+        """The same array, mapped from a file that workers see: for what many tasks need."""
+        return shared(array, self.folder)
+
     def _submit(self, task: Callable[[], Any]) -> Any:
-        return self.client.submit(_call, to_bytes(task, self.folder), pure=False, retries=TRIES)
+        content = to_bytes(task, self.folder)
+        return self.client.submit(_call, content, str(self.folder), pure=False, retries=TRIES)
+
+    def _result(self, future: Any) -> Any:
+        """What a task returned; its large arrays come by files, which are read and removed."""
+        name, content = future.result()
+        found = from_bytes(content)
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+        return found
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
@@ -106,9 +121,12 @@ class Cluster:
                 )
 
 
-def _call(content: bytes) -> Any:
+def _call(content: bytes, folder: str) -> tuple[str, bytes]:
+    """On a worker: what the task returns, and the name of the folder that its large arrays are in."""
     with _ALONE, one_thread():
-        return from_bytes(content)()
+        result = from_bytes(content)()
+    name = uuid4().hex
+    return name, to_bytes(result, Path(folder) / name)
 
 
 def _probe(folder: str, dask_worker: Any = None) -> tuple[str, str]:
@@ -170,7 +188,8 @@ def _client(where: Any) -> Iterator[Any]:
         raise InputError(INSTALL) from None
     kind, _, rest = where.partition(":")
     if kind == "local" and rest.isdecimal() and int(rest) > 0:
-        how = {"n_workers": int(rest), "threads_per_worker": 1, "dashboard_address": None}
+        # Any free port for its page: with the usual one, a second cluster on the machine would be warned.
+        how = {"n_workers": int(rest), "threads_per_worker": 1, "dashboard_address": ":0"}
         with _without_interrupts():
             workers = LocalCluster(**how, silence_logs=logging.ERROR)
         with workers, Client(workers) as client:

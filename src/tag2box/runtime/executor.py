@@ -3,9 +3,9 @@
 Order in, order out: what is computed does not depend on the number of workers, or on where they are.
 """
 
-import math
-import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,18 +13,19 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, TypeVar
 
-from joblib import Parallel, cpu_count, delayed
-from joblib.externals.loky import process_executor
+from joblib import cpu_count
 
 from tag2box.errors import Tag2BoxError
+from tag2box.runtime.blas import one_thread
 from tag2box.runtime.checks import check_at_least
-from tag2box.runtime.processes import follow_parent, why_it_died
+from tag2box.runtime.processes import why_it_died
 from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.workers import in_workers
 
 if TYPE_CHECKING:
     from tag2box.runtime.cluster import Cluster
 
-__all__ = ["current_cluster", "map_ordered", "n_workers", "on_cluster"]
+__all__ = ["current_cluster", "map_ordered", "map_threads", "n_workers", "on_cluster"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -53,7 +54,7 @@ def map_ordered(
     """Yield `function(item)` for each of `items`, in their order, from `workers` processes.
 
     Only a few results wait at a time, so memory is bounded by the consumer. Libraries inside a worker are
-    held to one thread each (joblib sets that), so that workers do not fight for the cores.
+    held to one thread each, so that workers do not fight for the cores.
     Within `on_cluster` the workers are those of the cluster.
     """
     count = min(n_workers(workers), max(len(items), 1))
@@ -65,14 +66,7 @@ def map_ordered(
     elif count == 1:
         results = map(function, items)
     else:
-        pool = Parallel(
-            n_jobs=count,
-            return_as="generator",
-            pre_dispatch="4*n_jobs",
-            batch_size=1,
-            inner_max_num_threads=1,
-        )
-        results = pool(delayed(_in_worker)(os.getpid(), function, item) for item in items)
+        results = in_workers(function, items, count, n_workers(workers))
     progress(label, 0, len(items))
     try:
         for done, result in enumerate(results, start=1):
@@ -80,6 +74,26 @@ def map_ordered(
             yield result
     except BrokenProcessPool as error:
         raise Tag2BoxError(why_it_died(str(error))) from error
+
+
+def map_threads(function: Callable[[T], R], items: Iterable[T], *, workers: int | None = 1) -> Iterator[R]:
+    """The same in `workers` threads, for functions that leave Python: products, and kernels.
+
+    BLAS is held to one thread meanwhile: so bits depend on `items` alone. Results that wait are at most two a
+    thread.
+    """
+    if cluster := current_cluster():
+        yield from cluster.run(partial(function, item) for item in items)
+        return
+    count = n_workers(workers)
+    with one_thread(), ThreadPoolExecutor(count) as threads:
+        waiting: deque[Future[R]] = deque()
+        for item in items:
+            waiting.append(threads.submit(function, item))
+            if len(waiting) > 2 * count:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
 
 
 @contextmanager
@@ -99,11 +113,3 @@ def current_cluster() -> "Cluster | None":
 
 def _each(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     return [function(item) for item in items]
-
-
-def _in_worker(parent: int, function: Callable[[T], R], item: T) -> R:
-    follow_parent(parent)
-    # After a task loky would collect garbage (a tenth of a second here, as there are so many objects), or,
-    # where psutil is installed, replace a worker that has grown since its first task by compiling a network.
-    process_executor._MEMORY_LEAK_CHECK_DELAY = math.inf
-    return function(item)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tag2box.runtime.arrays import npy_header, read_array
 from tag2box.runtime.files import write_whole
 
-__all__ = ["from_bytes", "to_bytes"]
+__all__ = ["from_bytes", "shared", "to_bytes"]
 
 # Arrays above this many bytes go by a file.
 LARGE = 1 << 16
@@ -35,6 +35,14 @@ def to_bytes(task: Any, folder: Path) -> bytes:
 def from_bytes(content: bytes) -> Any:
     """What `to_bytes` was given. The bytes come from the run's own process, never from a file."""
     return pickle.loads(content)
+
+
+def shared(array: NDArray[Any], folder: Path) -> NDArray[Any]:
+    """The same array, mapped: from its own file, or from one in `folder`."""
+    if array.nbytes <= LARGE or (isinstance(array, np.memmap) and array.flags.c_contiguous):
+        return array
+    found: NDArray[Any] = np.load(_written(array, folder), mmap_mode="r")
+    return found
 
 
 class _Pickler(pickle.Pickler):

@@ -56,7 +56,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        # Tags are millions of whole numbers: they are plain already.
+        return value if set(map(type, value)) == {int} else [_plain(item) for item in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -5,6 +5,7 @@ GET /openapi.json     all of it, for programs      GET /          the same as a 
 """
 
 import json
+from contextlib import AsyncExitStack
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -56,9 +57,11 @@ class _Pages:
 
     async def detect(self, request: Request) -> Response:
         least, limits = _least(request), self.pool.limits
-        with self.pool.place():
-            async with received(request, self.folder, limits.seconds) as photo:
+        async with AsyncExitStack() as kept:
+            with self.pool.upload():
+                photo = await kept.enter_async_context(received(request, self.folder, limits.seconds))
                 await checked(photo, limits.most_pixels)
+            with self.pool.place():
                 said = await self.pool.detect(photo)
         if "error" in said:
             raise InputError(said["error"])

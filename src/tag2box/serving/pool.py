@@ -55,8 +55,13 @@ class Limits:
 
     @property
     def places(self) -> int:
-        """Photos that are being looked at, uploaded, or wait."""
+        """Photos that are being looked at, or wait."""
         return self.workers + self.waiting
+
+    @property
+    def uploads(self) -> int:
+        """Photos that may be on their way: who sends slowly takes no place from others."""
+        return 8 * self.places
 
 
 class Pool:
@@ -64,7 +69,7 @@ class Pool:
 
     def __init__(self, detector: Path, limits: Limits) -> None:
         self.limits = limits
-        self.taken = 0
+        self.taken = self.uploading = 0
         self.classes: tuple[str, ...] = ()
         self._workers = [_Worker(detector) for _ in range(limits.workers)]
         self._threads = ThreadPoolExecutor(limits.workers)
@@ -93,16 +98,29 @@ class Pool:
             worker.stale = True
 
     @contextmanager
+    def upload(self) -> Iterator[None]:
+        """While a photo is on its way; `FullError` where it would find no place, or too many are."""
+        self._refuse_if(self.taken >= self.limits.places or self.uploading >= self.limits.uploads)
+        self.uploading += 1
+        try:
+            yield
+        finally:
+            self.uploading -= 1
+
+    @contextmanager
     def place(self) -> Iterator[None]:
-        """A place for one photo, from before its upload to the answer; `FullError` where there is none."""
-        if self.taken >= self.limits.places:
-            turns = self.taken / self.limits.workers
-            raise FullError(max(1, math.ceil(turns * self._usual)))
+        """A place for one photo, until the answer; `FullError` where there is none."""
+        self._refuse_if(self.taken >= self.limits.places)
         self.taken += 1
         try:
             yield
         finally:
             self.taken -= 1
+
+    def _refuse_if(self, full: bool) -> None:
+        if full:
+            turns = max(self.taken, 1) / self.limits.workers
+            raise FullError(max(1, math.ceil(turns * self._usual)))
 
     async def detect(self, photo: Path) -> dict[str, Any]:
         """What a worker says of the photo, once one is free."""

@@ -1,6 +1,7 @@
 """An image that comes as the body of a request, or as a file of a form, kept in a file for the while."""
 
 import asyncio
+import logging
 import math
 import secrets
 from collections.abc import AsyncIterator
@@ -18,6 +19,8 @@ from tag2box.serving.worker import without_path
 __all__ = ["TooLargeError", "TooLongError", "checked", "received"]
 
 PIECE = 1 << 16
+# It tells the server's terminal of every form that is not one; whoever sent it is told in the answer.
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 EXPECTED = "expected an image as the body of the request, or as a file of a form"
 
 

@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.corrections.record import Corrections
-from tag2box.features.automatic import resolved
 from tag2box.features.config import FeaturesConfig
-from tag2box.features.extract import features_of_photos
 from tag2box.features.projection import Projection
 from tag2box.features.record import Features
 from tag2box.images import ImageSet
-from tag2box.maps.context import Context, Photo, photo_context
+from tag2box.maps.context import Context, Photo, vectors_of_photos
 from tag2box.maps.object_maps import Maps
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import calibrate
@@ -32,7 +30,7 @@ from tag2box.training.scoring import Weights
 from tag2box.windows.search import Windows
 from tag2box.windows.spans import Spans
 
-__all__ = ["judged_context", "judged_features", "label_judged", "learn_corrected"]
+__all__ = ["judged_vectors", "label_judged", "learn_corrected"]
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -43,42 +41,32 @@ REJECTED = 0.7
 TURNS = 2
 
 
-def judged_features(
+def judged_vectors(
     images: ImageSet,
     corrections: Corrections,
+    windows: Windows,
+    maps: Maps | None,
     projection: Projection,
+    context: Context | None,
     config: FeaturesConfig,
     *,
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> NDArray[np.floating]:
     """The vectors of the judged boxes themselves, (n, d), in the order of `corrections`."""
-    photos = np.unique(corrections.image)
-    rows = [np.flatnonzero(corrections.image == i) for i in photos]
-    jobs = [(images.paths[i], corrections.xyxy[mine]) for i, mine in zip(photos, rows, strict=True)]
-    out = np.empty((len(corrections), projection.A.shape[1]), config.dtype)
-    parts = features_of_photos(
-        jobs, projection, config, workers=workers, progress=progress, label="your boxes"
+    chosen = np.unique(corrections.image)
+    rows = [np.flatnonzero(corrections.image == i) for i in chosen]
+    photos = [
+        Photo(images.paths[i], None if maps is None else maps[i], windows.sizes[i], corrections.xyxy[mine])
+        for i, mine in zip(chosen, rows, strict=True)
+    ]
+    parts = vectors_of_photos(
+        photos, projection, context, config, workers=workers, progress=progress, label="your boxes"
     )
+    width = projection.A.shape[1] + (context.width if context else 0)
+    out = np.empty((len(corrections), width), config.dtype)
     for mine, part in zip(rows, parts, strict=True):
         out[mine] = part
-    return out
-
-
-def judged_context(
-    images: ImageSet,
-    corrections: Corrections,
-    context: Context,
-    maps: Maps,
-    windows: Windows,
-    config: FeaturesConfig,
-) -> Floats:
-    """The context of the judged boxes, (n, k), in the order of `corrections`."""
-    out = np.empty((len(corrections), context.width), np.float32)
-    for i in np.unique(corrections.image):
-        mine = corrections.image == i
-        photo = Photo(images.paths[i], maps[i], windows.sizes[i], corrections.xyxy[mine])
-        out[mine] = photo_context(context, resolved(config), photo)
     return out
 
 
@@ -121,7 +109,7 @@ def learn_corrected(
 ) -> Refined:
     """The detector of every class with what a person said, from the one without.
 
-    judged: the `judged_features`. score: the scores of each photo's windows for every class, by weights; it
+    judged: the `judged_vectors`. score: the scores of each photo's windows for every class, by weights; it
     is called for each pass over the photos.
     """
     both = Features(cast(NDArray[np.floating], _Stacked(features.X, judged)), features.offsets)

@@ -64,15 +64,17 @@ def with_findings(
     return Refined(weights.W, weights.b, weights.trace, best.rows, curves, best.scores, boxes=best.boxes)
 
 
-def best_windows(windows: Windows, tags: NDArray[np.int8], scores: ByPhoto, vote_iou: float = 1.0) -> Best:
-    """The best-scored window of each positive image, for each class."""
+def best_windows(
+    windows: Windows, tags: NDArray[np.int8], scores: ByPhoto, vote_iou: float = 1.0, first: int = 0
+) -> Best:
+    """The best-scored window of each positive image, for each class; first: what is added to its row."""
     rows: list[list[int]] = [[] for _ in tags.T]
     best: list[list[float]] = [[] for _ in tags.T]
     boxes: list[list[NDArray[np.float32]]] = [[np.empty((0, 4), np.float32)] for _ in tags.T]
     for i, (present, mine) in enumerate(zip(tags == 1, scores, strict=True)):
         for c in np.flatnonzero(present) if len(mine) else ():
             at = int(mine[:, c].argmax())
-            rows[c].append(int(windows.offsets[i]) + at)
+            rows[c].append(first + int(windows.offsets[i]) + at)
             best[c].append(float(mine[at, c]))
             boxes[c].append(vote(windows[i], mine[:, c], [at], vote_iou))
     return Best(

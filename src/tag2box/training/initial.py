@@ -7,8 +7,10 @@ score every window (one pass over the features, one product per block for all cl
 that have a loss, drop those far from having one. When no window outside has a loss the answer is that of all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +22,10 @@ from tag2box.mil.affine import Affine
 from tag2box.mil.losses import LOSSES, SMOOTH, loss_named
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
 from tag2box.runtime.checks import check_above, check_at_least
+from tag2box.runtime.executor import map_threads, n_workers
 from tag2box.runtime.progress import Progress, silent
-from tag2box.training.scoring import Weights, score_blocks, take_rows
+from tag2box.training.hard_negatives import Hardest, Sought, look_for
+from tag2box.training.scoring import BLOCK, Weights, take_rows
 from tag2box.windows.search import Windows
 from tag2box.windows.spans import Spans
 
@@ -33,6 +37,8 @@ Rows = NDArray[np.int64]
 # A window held as a negative goes when its score falls below this: the release's -1.2.
 EVICT = -1.2
 MAX_ITER, TOL = 300, 1e-3
+# Parts of a pass over X, at most; and bytes of the classes that are trained at the same time.
+PARTS, AT_ONCE = 256, 1 << 30
 
 
 @dataclass(frozen=True)
@@ -97,15 +103,25 @@ def train_initial(
     covers: Sequence[Cover],
     config: InitialConfig,
     *,
+    workers: int | None = 1,
     progress: Progress = silent,
 ) -> Weights:
     """The SVM of every class: its covered windows against all windows of its negative images.
 
-    Passes over X: `config.rounds` less one. Memory: 4 d bytes a window held, of one class at a time.
+    Passes over X: `config.rounds` less one. Memory: 4 d bytes a window held, of the classes
+    that are trained at the same time: `AT_ONCE`, or the largest class.
     """
     positives = [first_positives(cover, windows) for cover in covers]
     negatives = [Spans.of_images(features, column == -1) for column in tags.T]
-    return train_svms(features, positives, negatives, config, progress=progress, label="initial detector")
+    return train_svms(
+        features,
+        positives,
+        negatives,
+        config,
+        workers=workers,
+        progress=progress,
+        label="initial detector",
+    )
 
 
 def train_svms(
@@ -114,64 +130,92 @@ def train_svms(
     negatives: Sequence[Spans],
     config: InitialConfig,
     *,
+    workers: int | None = 1,
     progress: Progress = silent,
     label: str = "SVM",
 ) -> Weights:
-    """The SVM of every class, of its `positives` against its `negatives`: rows of X, for each class."""
+    """The SVM of every class, of its `positives` against its `negatives`: rows of X, for each class.
+
+    A class is a task of the workers, and so are many rows of a pass.
+    """
     machines = [_Machine(features, *rows, config) for rows in zip(positives, negatives, strict=True)]
     progress(label, 0, config.rounds)
     for round_ in range(config.rounds):
-        for machine in machines:
-            machine.train()
+        _train(machines, workers)
         progress(label, round_ + 1, config.rounds)
-        if round_ + 1 < config.rounds and not _mine(features, machines):
+        if round_ + 1 < config.rounds and not _mine(features, machines, workers):
             break
     progress(label, config.rounds, config.rounds)
     return _weights(machines)
 
 
-def _mine(features: Features, machines: "Sequence[_Machine]") -> int:
+def _train(machines: "Sequence[_Machine]", workers: int | None) -> None:
+    """Every machine solves the SVM of what it holds; as many at once as fit into `AT_ONCE`."""
+    largest = max(machine.size for machine in machines)
+    at_once = max(min(n_workers(workers), AT_ONCE // max(largest, 1)), 1)
+    problems = [machine.problem() for machine in machines]
+    for machine, solved in zip(machines, map_threads(_solve, problems, workers=at_once), strict=True):
+        if solved is not None:
+            machine.take(solved)
+
+
+def _mine(features: Features, machines: "Sequence[_Machine]", workers: int | None) -> int:
     """One pass over X: every machine takes in its hardest negatives; how many are new."""
-    found = [_Hardest(machine) for machine in machines]
-    for first, scores in score_blocks(features.X, _weights(machines)):
-        for c, hardest in enumerate(found):
-            hardest.look(first, scores[:, c])
+    n = len(features.X)
+    size = BLOCK * max(-(-n // (BLOCK * PARTS)), 1)
+    found = [Hardest(machine.config.hardest) for machine in machines]
+
+    def parts() -> Iterator[tuple[int, int, list[Sought]]]:
+        for a in range(0, n, size):
+            z = min(a + size, n)
+            each = zip(machines, found, strict=True)
+            yield a, z, [machine.sought(a, z, hardest.least) for machine, hardest in each]
+
+    look = partial(look_for, features.X, _weights(machines), machines[0].config.hardest)
+    for part in map_threads(look, parts(), workers=workers):
+        for hardest, more in zip(found, part, strict=True):
+            hardest.add(*more)
     return sum([machine.take_in(hardest.rows()) for machine, hardest in zip(machines, found, strict=True)])
 
 
-class _Hardest:
-    """The hardest negatives with a loss that a machine does not hold, of scores that come in blocks of rows.
+class _Problem(NamedTuple):
+    """The SVM of what a machine holds, to be solved from θ."""
 
-    Of equal scores the first rows count: so what is dropped on the way would be dropped at the end.
-    """
+    X: NDArray[np.floating]
+    positives: Rows
+    held: Rows
+    theta: Floats
+    config: InitialConfig
 
-    def __init__(self, machine: "_Machine") -> None:
-        self.machine, self.n = machine, machine.config.hardest
-        self.least = np.float32(-1)
-        self.found = [(np.empty(0, np.int64), np.empty(0, np.float32))]
-        self.waiting = 0
 
-    def look(self, first: int, scores: NDArray[np.float32]) -> None:
-        """See the scores of the rows from `first` on."""
-        rows = first + np.flatnonzero(scores > self.least)
-        rows = rows[self.machine.negatives.has(rows)]
-        rows = np.setdiff1d(rows, self.machine.held, assume_unique=True)
-        self.found.append((rows, scores[rows - first]))
-        self.waiting += len(rows)
-        if self.waiting > 4 * self.n:
-            self._drop()
+class _Solved(NamedTuple):
+    """θ; what goes to the trace; and what is still to be held."""
 
-    def _drop(self) -> None:
-        rows, scores = (np.concatenate(parts) for parts in zip(*self.found, strict=True))
-        best = np.sort(np.argsort(-scores, kind="stable")[: self.n])
-        if len(best) == self.n:
-            self.least = scores[best].min()
-        self.found, self.waiting = [(rows[best], scores[best])], len(best)
+    theta: Floats
+    trace: dict[str, float]
+    held: Rows
 
-    def rows(self) -> Rows:
-        """What was found, ascending."""
-        self._drop()
-        return self.found[0][0]
+
+def _solve(problem: _Problem) -> _Solved | None:
+    X, positives, held, theta, c = problem
+    rows = np.concatenate([positives, held])
+    if len(rows) == 0:
+        return None
+    A = Affine(take_rows(X, rows), c.bias)
+    y = np.repeat([1.0, -1.0], [len(positives), len(held)])
+    cost = np.where(y > 0, c.C * c.positive_weight, c.C)
+    bags = BagProblem(A, np.arange(len(rows) + 1), y, cost)
+    theta, value, _ = lbfgs(BagObjective(bags, LOSSES[c.loss], _alone), theta, MAX_ITER, TOL)
+    scores = A.scores(theta)
+    loss = cost * LOSSES[c.loss](y * scores)[0]
+    trace = {
+        "objective": value,
+        "positive": float(loss[y > 0].sum()),
+        "negative": float(loss[y < 0].sum()),
+        "regularization": float(theta @ theta / 2),
+        "held": len(held),
+    }
+    return _Solved(theta, trace, held[scores[y < 0] > EVICT])
 
 
 class _Machine:
@@ -185,30 +229,24 @@ class _Machine:
         self.theta = np.zeros(features.X.shape[1] + 1)
         self.trace: list[dict[str, float]] = []
 
-    def train(self) -> None:
-        """Solve the SVM of what is held, from where it stood."""
-        c, rows = self.config, np.concatenate([self.positives, self.held])
-        if len(rows) == 0:
-            return
-        A = Affine(take_rows(self.X, rows), c.bias)
-        y = np.repeat([1.0, -1.0], [len(self.positives), len(self.held)])
-        cost = np.where(y > 0, c.C * c.positive_weight, c.C)
-        problem = BagProblem(A, np.arange(len(rows) + 1), y, cost)
-        with A.few_threads():
-            objective = BagObjective(problem, LOSSES[c.loss], _alone)
-            self.theta, value, _ = lbfgs(objective, self.theta, MAX_ITER, TOL)
-            scores = A.scores(self.theta)
-        loss = cost * LOSSES[c.loss](y * scores)[0]
-        self.trace.append(
-            {
-                "objective": value,
-                "positive": float(loss[y > 0].sum()),
-                "negative": float(loss[y < 0].sum()),
-                "regularization": float(self.theta @ self.theta / 2),
-                "held": len(self.held),
-            }
-        )
-        self.held = self.held[scores[y < 0] > EVICT]
+    @property
+    def size(self) -> int:
+        """Bytes of the vectors that its problem takes."""
+        return 4 * int(self.X.shape[1]) * (len(self.positives) + len(self.held))
+
+    def problem(self) -> _Problem:
+        """What is to be solved, from where it stood."""
+        return _Problem(self.X, self.positives, self.held, self.theta, self.config)
+
+    def take(self, solved: _Solved) -> None:
+        """Go on from there."""
+        self.theta, self.held = solved.theta, solved.held
+        self.trace.append(solved.trace)
+
+    def sought(self, a: int, z: int, least: np.float32) -> Sought:
+        """What it looks for among the rows from a to z."""
+        held = self.held[slice(*np.searchsorted(self.held, [a, z]))]
+        return Sought(self.negatives.between(a, z), held, least)
 
     def take_in(self, new: Rows) -> int:
         """Hold these negatives too; how many they are."""

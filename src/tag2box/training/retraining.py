@@ -6,7 +6,8 @@ the object is a negative, which it never is for a latent SVM.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +18,12 @@ from tag2box.features.record import Features
 from tag2box.maps.object_maps import Maps
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.checks import check_above, check_at_least, check_choice
+from tag2box.runtime.executor import map_threads
 from tag2box.runtime.progress import Progress, silent
-from tag2box.training.findings import Refined, best_windows, with_findings
+from tag2box.training.calibration import calibrate
+from tag2box.training.findings import Best, Refined, best_of_image, best_windows
 from tag2box.training.initial import InitialConfig, train_svms
+from tag2box.training.photo_parts import Photos, in_parts, join_best
 from tag2box.training.scorer import Scorer
 from tag2box.training.scoring import Weights, score_photos
 from tag2box.training.two_stream import TwoStream
@@ -94,15 +98,27 @@ class RetrainConfig:
 
 
 def find_boxes(
-    windows: Windows, features: Features, tags: NDArray[np.int8], objectness: Floats, two_stream: TwoStream
+    windows: Windows,
+    features: Features,
+    tags: NDArray[np.int8],
+    objectness: Floats,
+    two_stream: TwoStream,
+    *,
+    workers: int | None = 1,
 ) -> tuple[Rows, ...]:
     """The window of each positive photo that is taken for the object: rows of X, one array per class.
 
     By the objectness plus half the logarithm of the score of the two streams.
     """
-    photos = zip(windows.by_image(features.X), windows.by_image(objectness), strict=True)
-    with one_thread():  # products of one photo are small
-        return best_windows(windows, tags, (o + HALF * two_stream.log_scores(X, o) for X, o in photos)).rows
+    parts = in_parts(windows, features, tags, objectness)
+    found = list(map_threads(partial(_boxes_of, two_stream), parts, workers=workers))
+    return join_best(found).rows if found else tuple(np.empty(0, np.int64) for _ in tags.T)
+
+
+def _boxes_of(two_stream: TwoStream, some: Photos) -> Best:
+    photos = zip(some.windows.by_image(some.X), some.windows.by_image(some.objectness), strict=True)
+    scores = (o + HALF * two_stream.log_scores(X, o) for X, o in photos)
+    return best_windows(some.windows, some.tags, scores, first=some.first)
 
 
 def label_windows(
@@ -147,11 +163,20 @@ def retrain(
     boxes: Sequence[Rows],
     config: RetrainConfig,
     *,
+    workers: int | None = 1,
     progress: Progress = silent,
 ) -> Weights:
     """The SVM of every class on the `boxes` found in its positive photos."""
     positives, negatives = label_windows(windows, tags, boxes, config)
-    return train_svms(features, positives, negatives, config.svm, progress=progress, label="retraining")
+    return train_svms(
+        features,
+        positives,
+        negatives,
+        config.svm,
+        workers=workers,
+        progress=progress,
+        label="retraining",
+    )
 
 
 def findings(
@@ -162,15 +187,32 @@ def findings(
     maps: Maps,
     objectness: Floats,
     vote_iou: float,
+    *,
+    workers: int | None = 1,
 ) -> Refined:
     """What the scorer finds in the photos learned from; objectness: (n_windows, n_classes), by their tags.
 
-    Two passes over the features and the maps, photo by photo.
+    One pass over the features and the maps, part by part on the workers.
     """
-    scores, unaided = (score_all(scorer, windows, features, maps, known) for known in (objectness, None))
-    found = with_findings(scorer.weights, windows, tags, scores, unaided, vote_iou)
-    others = best_windows(windows, tags, windows.by_image(objectness), vote_iou)
-    return replace(found, reliability=agreement(found.boxes, others.boxes))
+    parts = in_parts(windows, features, tags, objectness, maps)
+    done = list(map_threads(partial(_findings_of, scorer, vote_iou), parts, workers=workers))
+    best, others = join_best([part[0] for part in done]), join_best([part[1] for part in done])
+    curves = calibrate(np.concatenate([part[2] for part in done]), tags)
+    w = scorer.weights
+    reliability = agreement(best.boxes, others.boxes)
+    return Refined(w.W, w.b, w.trace, best.rows, curves, best.scores, reliability, best.boxes)
+
+
+def _findings_of(scorer: Scorer, vote_iou: float, some: Photos) -> tuple[Best, Best, Floats]:
+    """The best windows by all that is known, those by objectness alone, and the best scores without tags."""
+    windows, tags = some.windows, some.tags
+    features = Features(some.X, windows.offsets)
+    scores, unaided = (
+        score_all(scorer, windows, features, some.maps, known) for known in (some.objectness, None)
+    )
+    best = best_windows(windows, tags, scores, vote_iou, some.first)
+    others = best_windows(windows, tags, windows.by_image(some.objectness), vote_iou, some.first)
+    return best, others, best_of_image(unaided)
 
 
 def agreement(found: Sequence[Floats], others: Sequence[Floats]) -> NDArray[np.float64]:

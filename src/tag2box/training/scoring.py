@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.runtime.halves import as_float32
 from tag2box.runtime.packing import stored
 
 __all__ = ["Weights", "score_blocks", "score_groups", "score_photos", "score_windows", "take_rows"]
@@ -41,7 +42,7 @@ def take_rows(X: NDArray[np.floating], rows: NDArray[np.int64]) -> NDArray[np.fl
     """These rows of X, in float32; block by block, since X may be of another type."""
     out = np.empty((len(rows), X.shape[1]), np.float32)
     for a in range(0, len(rows), BLOCK):
-        out[a : a + BLOCK] = X[rows[a : a + BLOCK]]
+        as_float32(X[rows[a : a + BLOCK]], out[a : a + BLOCK])
     return out
 
 
@@ -53,11 +54,17 @@ def score_windows(X: NDArray[np.floating], weights: Weights) -> NDArray[np.float
     return out
 
 
-def score_blocks(X: NDArray[np.floating], weights: Weights) -> Iterator[tuple[int, NDArray[np.float32]]]:
-    """The same block by block: its first row, and its scores. One product a block."""
+def score_blocks(
+    X: NDArray[np.floating], weights: Weights, first: int = 0, end: int | None = None
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """The same block by block, from row `first` up to `end`: its first row, and its scores.
+
+    One product a block.
+    """
     W, b = weights.W.T.astype(np.float32), weights.b.astype(np.float32)
-    for a in range(0, len(X), BLOCK):
-        yield a, X[a : a + BLOCK].astype(np.float32) @ W + b
+    last = len(X) if end is None else end
+    for a in range(first, last, BLOCK):
+        yield a, as_float32(X[a : min(a + BLOCK, last)]) @ W + b
 
 
 def score_groups(

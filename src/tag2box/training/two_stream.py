@@ -10,19 +10,19 @@ SVMs are trained one class against the rest, so that a horse may explain the tag
 compete for a window, and windows for a class.
 """
 
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from tag2box.features.record import Features
-from tag2box.runtime.blas import one_thread
 from tag2box.runtime.checks import check_above, check_at_least
-from tag2box.runtime.executor import n_workers
+from tag2box.runtime.executor import map_threads
+from tag2box.runtime.halves import as_float32
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 
@@ -30,11 +30,11 @@ __all__ = ["TwoStream", "TwoStreamConfig", "train_two_stream"]
 
 Floats = NDArray[np.float32]
 
-# Photos in a block: the unit of work of a thread, and of memory. Sums over blocks are added in their order:
-# no bit depends on the number of threads.
-BLOCK = 32
-# Blocks whose gradients may wait to be added.
-WAITING = 64
+# Photos in a block, whose vectors stay in the processor's cache between two products.
+BLOCK = 4
+# A part is what a thread or a worker of a cluster does at a time: at least SMALL photos, and at most PARTS
+# parts in all. Sums over them are added in their order: no bit depends on the number of workers.
+SMALL, PARTS = 32, 256
 SMALLEST = 1e-7
 
 
@@ -88,7 +88,7 @@ class TwoStream:
         """log a + log r of the windows of one photo, (n, n_classes), given their objectness."""
         if len(X) == 0:
             return np.empty((0, len(self.b)), np.float32)
-        X = np.asarray(X, np.float32)
+        X = as_float32(X)
         what = X @ self.W.T + self.b
         where = X @ self.V.T + np.float32(self.prior) * objectness
         most = np.maximum(what.max(axis=1, keepdims=True), 0)
@@ -109,14 +109,11 @@ def train_two_stream(
 ) -> TwoStream:
     """The head of all classes at once, by L-BFGS; objectness: (n_windows, n_classes).
 
-    About `config.iterations` passes over the features. Memory: a block of photos per worker, 8 d bytes a
-    window; features and prior may be mapped.
+    About `config.iterations` passes over the features, in parts on the workers. Memory: a block of photos and
+    some gradients a worker; features and prior may be mapped.
     """
-    photos = np.flatnonzero(np.diff(features.offsets) > 0)
-    blocks = [
-        _Block(features, tags, objectness, photos[i : i + BLOCK], config.prior)
-        for i in range(0, len(photos), BLOCK)
-    ]
+    parts = _parts(features, tags, objectness)
+    n_photos = sum(len(part.tags) for part in parts)
     d, n_classes = features.X.shape[1], tags.shape[1]
     trace: list[float] = []
     progress("two streams", 0, config.iterations)
@@ -125,77 +122,88 @@ def train_two_stream(
         trace.append(float(intermediate_result.fun))  # type: ignore[attr-defined]
         progress("two streams", min(len(trace), config.iterations), config.iterations)
 
-    with one_thread(), ThreadPoolExecutor(n_workers(workers)) as threads:
+    def objective(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        T = theta.reshape(2 * n_classes, d + 1)
+        of_part = partial(_loss_of, T.astype(np.float32), np.float32(config.prior))
+        value, gradient = 0.0, np.zeros_like(T)
+        for loss, slope in map_threads(of_part, parts, workers=workers):
+            value += loss / n_photos
+            gradient += slope / n_photos
+        weights = T[:, :d]
+        gradient[:, :d] += config.regularization * weights
+        return value + config.regularization / 2 * float((weights**2).sum()), gradient.ravel()
 
-        def objective(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-            T = theta.reshape(2 * n_classes, d + 1)
-            value, gradient = 0.0, np.zeros_like(T)
-            some = (blocks[i : i + WAITING] for i in range(0, len(blocks), WAITING))
-            parts = (threads.map(lambda block: block(T.astype(np.float32)), each) for each in some)
-            for loss, slope in chain.from_iterable(parts):
-                value += loss / len(photos)
-                gradient += slope / len(photos)
-            weights = T[:, :d]
-            gradient[:, :d] += config.regularization * weights
-            return value + config.regularization / 2 * float((weights**2).sum()), gradient.ravel()
-
-        start = np.zeros(2 * n_classes * (d + 1))
-        found = minimize(
-            objective,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            callback=note,
-            options={"maxiter": config.iterations, "ftol": 1e-6},
-        )
+    found = minimize(
+        objective,
+        np.zeros(2 * n_classes * (d + 1)),
+        jac=True,
+        method="L-BFGS-B",
+        callback=note,
+        options={"maxiter": config.iterations, "ftol": 1e-6},
+    )
     progress("two streams", config.iterations, config.iterations)
     T = found.x.reshape(2, n_classes, d + 1).astype(np.float32)
     return TwoStream(T[0, :, :d], T[1, :, :d], T[0, :, d], config.prior, tuple(trace))
 
 
-class _Block:
-    """Some photos: their part of the loss, and of its gradient by W | b over V | 0, (2 n_classes, d + 1)."""
+class _Part(NamedTuple):
+    """Some photos that follow each other, each with windows.
 
-    def __init__(
-        self,
-        features: Features,
-        tags: NDArray[np.int8],
-        objectness: Floats,
-        photos: Sequence[int] | NDArray[np.intp],
-        prior: float,
-    ) -> None:
-        spans = [(int(features.offsets[i]), int(features.offsets[i + 1])) for i in photos]
-        self.X, self.objectness, self.factor, self.spans = features.X, objectness, np.float32(prior), spans
-        self.start = np.cumsum([0, *(z - a for a, z in spans)])
-        self.present, self.known = tags[photos] == 1, tags[photos] != 0
+    X: (n, d) and objectness: (n, n_classes) of their windows, mapped; offsets: (n_photos + 1,) from 0; tags:
+    (n_photos, n_classes).
+    """
 
-    def __call__(self, T: Floats) -> tuple[float, NDArray[np.float64]]:
-        X = np.concatenate([self.X[a:z] for a, z in self.spans]).astype(np.float32)
-        n_classes = len(T) // 2
-        logits = X @ T[:, :-1].T
-        what = _softmax_with_none(logits[:, :n_classes] + T[:n_classes, -1])
-        where = logits[:, n_classes:] + np.concatenate(
-            [self.factor * self.objectness[a:z] for a, z in self.spans]
-        )
-        for a, z in pairwise(self.start):
-            where[a:z] = np.exp(where[a:z] - where[a:z].max(axis=0))
-            where[a:z] /= where[a:z].sum(axis=0)
-        both = what * where
-        phi = np.clip(
-            np.add.reduceat(both, self.start[:-1], axis=0).astype(np.float64), SMALLEST, 1 - SMALLEST
-        )
-        right = np.where(self.present, phi, 1 - phi)
-        loss = -float(np.log(right)[self.known].sum())
-        slope = np.where(self.known, np.where(self.present, -1, 1) / right, 0)  # of the loss by phi
-        sizes = np.diff(self.start)
-        by_window = both * np.repeat(slope, sizes, axis=0).astype(np.float32)
-        by_what = by_window - what * by_window.sum(axis=1, keepdims=True)
-        by_where = by_window - where * np.repeat(slope * phi, sizes, axis=0).astype(np.float32)
-        by_logit = np.concatenate([by_what, by_where], axis=1)
-        gradient = np.zeros(T.shape)
-        gradient[:, :-1] = by_logit.T @ X
-        gradient[:n_classes, -1] = by_what.sum(axis=0)
-        return loss, gradient
+    X: NDArray[np.floating]
+    objectness: Floats
+    offsets: NDArray[np.int64]
+    tags: NDArray[np.int8]
+
+
+def _parts(features: Features, tags: NDArray[np.int8], objectness: Floats) -> list[_Part]:
+    photos = np.flatnonzero(np.diff(features.offsets) > 0)
+    size = max(SMALL, -(-len(photos) // PARTS))
+    parts = []
+    for i in range(0, len(photos), size):
+        some = photos[i : i + size]
+        # Photos between them have no windows.
+        bounds = np.append(features.offsets[some], features.offsets[some[-1] + 1])
+        rows = slice(int(bounds[0]), int(bounds[-1]))
+        parts.append(_Part(features.X[rows], objectness[rows], bounds - bounds[0], tags[some]))
+    return parts
+
+
+def _loss_of(T: Floats, prior: np.float32, part: _Part) -> tuple[float, NDArray[np.float64]]:
+    """The loss of some photos, and its gradient by T = W | b over V | 0, (2 n_classes, d + 1)."""
+    loss, gradient = 0.0, np.zeros(T.shape)
+    for i in range(0, len(part.tags), BLOCK):
+        offsets = part.offsets[i : i + BLOCK + 1]
+        rows = slice(offsets[0], offsets[-1])
+        block = _Part(part.X[rows], part.objectness[rows], offsets - offsets[0], part.tags[i : i + BLOCK])
+        loss += _add_block(T, prior, block, gradient)
+    return loss, gradient
+
+
+def _add_block(T: Floats, prior: np.float32, block: _Part, gradient: NDArray[np.float64]) -> float:
+    """The loss of a few photos; its gradient is added."""
+    X, start, sizes = as_float32(block.X), block.offsets[:-1], np.diff(block.offsets)
+    present, known = block.tags == 1, block.tags != 0
+    n_classes = len(T) // 2
+    logits = X @ T[:, :-1].T
+    what = _softmax_with_none(logits[:, :n_classes] + T[:n_classes, -1])
+    where = logits[:, n_classes:] + prior * block.objectness
+    for a, z in pairwise(block.offsets):
+        where[a:z] = np.exp(where[a:z] - where[a:z].max(axis=0))
+        where[a:z] /= where[a:z].sum(axis=0)
+    both = what * where
+    phi = np.clip(np.add.reduceat(both, start, axis=0).astype(np.float64), SMALLEST, 1 - SMALLEST)
+    right = np.where(present, phi, 1 - phi)
+    slope = np.where(known, np.where(present, -1, 1) / right, 0)  # of the loss by phi
+    by_window = both * np.repeat(slope, sizes, axis=0).astype(np.float32)
+    by_what = by_window - what * by_window.sum(axis=1, keepdims=True)
+    by_where = by_window - where * np.repeat(slope * phi, sizes, axis=0).astype(np.float32)
+    gradient[:, :-1] += np.concatenate([by_what, by_where], axis=1).T @ X
+    gradient[:n_classes, -1] += by_what.sum(axis=0)
+    return -float(np.log(right)[known].sum())
 
 
 def _softmax_with_none(logits: Floats) -> Floats:

@@ -58,3 +58,10 @@ class Spans:
             return np.zeros(len(rows), np.bool_)
         span = np.searchsorted(self.start, rows, side="right") - 1
         return np.asarray((span >= 0) & (rows < self.end[span]))
+
+    def between(self, first: int, end: int) -> "Spans":
+        """Those of them from row `first` up to `end`."""
+        some = slice(
+            np.searchsorted(self.end, first, side="right"), np.searchsorted(self.start, end, side="left")
+        )
+        return Spans(np.maximum(self.start[some], first), np.minimum(self.end[some], end))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from tag2box.errors import InputError
 from tag2box.features.networks.onnx_writer import Graph
+from tag2box.features.networks.rounding import Rounded
 from tag2box.features.networks.torch_reader import State, read_state
 
 __all__ = ["VARIANTS", "Variant", "to_onnx", "weights_file"]
@@ -75,20 +76,22 @@ def weights_file(name: str) -> Path:
     return files[0]
 
 
-def to_onnx(name: str, weights: Path) -> bytes:
+def to_onnx(name: str, weights: Path, *, int8: bool = False) -> bytes:
     """The ONNX file of the variant `name`, with the weights of the torch file `weights`.
+
+    int8: what its convolutions read is rounded to 8 bits, so that a runtime computes them in integers.
 
     Input `image` (batch, 3, height, width), normalized. Outputs `map` (batch, 1280, ceil(height / 32),
     ceil(width / 32)) and `logits` (batch, 1000). Inside, `stem` and `block0`, `block1` ... name the maps
     at which the network can be cut.
     """
     variant = VARIANTS[name]
-    return build(read_state(weights, variant.sha256), variant.strides, name)
+    return build(read_state(weights, variant.sha256), variant.strides, name, int8=int8)
 
 
-def build(state: State, strides: tuple[int, ...], name: str) -> bytes:
+def build(state: State, strides: tuple[int, ...], name: str, *, int8: bool = False) -> bytes:
     """The ONNX file of the network whose weights are `state`; `strides` has one entry per block."""
-    net = _Builder(state)
+    net = _Builder(state, Rounded() if int8 else None)
     x = net.convolution("image", "_conv_stem", "_bn0", "stem", stride=2)
     for i, stride in enumerate(strides):
         x = net.block(x, i, stride)
@@ -107,8 +110,8 @@ def build(state: State, strides: tuple[int, ...], name: str) -> bytes:
 class _Builder:
     """Convolutions and blocks by the names that the state dict gives them."""
 
-    def __init__(self, state: State) -> None:
-        self.state = state
+    def __init__(self, state: State, rounded: Rounded | None = None) -> None:
+        self.state, self.rounded = state, rounded
         self.graph = Graph()
         self.limits = [self.graph.constant(f"limit{x}", np.array(x, np.float32)) for x in (0, 6)]
 
@@ -126,6 +129,8 @@ class _Builder:
         residual = stride == 1 and n_in == len(project)
         end = f"{out}.project" if residual else out
         h = self.convolution(h, f"{path}_project_conv", f"{path}_bn2", end, activation=False)
+        if self.rounded is not None:
+            self.rounded.note_sum(out, self.state, f"{path}_bn2", x if residual else None)
         return self.graph.add("Add", [h, x], out) if residual else h
 
     def convolution(
@@ -141,11 +146,11 @@ class _Builder:
     ) -> str:
         """Convolution with its batch normalization folded in, then ReLU6 unless `activation` is false."""
         weight, bias = folded(self.state, convolution, norm)
-        inputs = [
-            x,
-            self.graph.constant(f"{out}.weight", weight),
-            self.graph.constant(f"{out}.bias", bias),
-        ]
+        if self.rounded is None:
+            inputs = [x, self.graph.constant(f"{out}.weight", weight)]
+        else:
+            inputs = self.rounded.inputs(self.graph, x, weight, f"{out}.weight")
+        inputs.append(self.graph.constant(f"{out}.bias", bias))
         linear = f"{out}.linear" if activation else out
         self.graph.add(
             "Conv",

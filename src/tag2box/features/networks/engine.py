@@ -11,12 +11,13 @@ __all__ = ["PRECISIONS", "RUNTIMES", "Engine", "How"]
 
 RUNTIMES = ("openvino", "onnxruntime")
 # Each with OpenVINO's word for a device that computes in it.
-PRECISIONS = {"f32": "FP32", "bf16": "BF16", "f16": "FP16"}
+PRECISIONS = {"f32": "FP32", "bf16": "BF16", "f16": "FP16", "int8": "INT8"}
 
 
 @dataclass(frozen=True)
 class How:
-    """precision: one of `PRECISIONS`; what a device does not offer is computed in f32, or emulated.
+    """precision: one of `PRECISIONS`; what a device does not offer is computed in f32, or emulated; int8 is
+    for networks that have an 8-bit form (`Network.int8`).
 
     threads: how many to use, one batch on each. device: "auto" is a GPU where the runtime offers one; there,
     its driver decides whether results repeat. runtime: one of `RUNTIMES`.

@@ -15,6 +15,7 @@ __all__ = ["Graph"]
 
 IR_VERSION, OPERATOR_SET = 8, 13
 FLOAT = 1  # TensorProto.DataType
+TYPES = {np.dtype("<f4"): FLOAT, np.dtype("u1"): 2, np.dtype("i1"): 3}
 INT_ATTRIBUTE, STRING_ATTRIBUTE, INTS_ATTRIBUTE = 2, 3, 7  # AttributeProto.AttributeType
 
 Attribute = int | str | Sequence[int]
@@ -28,11 +29,12 @@ class Graph:
     nodes: list[bytes] = field(default_factory=list)
     constants: list[bytes] = field(default_factory=list)
 
-    def constant(self, name: str, value: NDArray[np.float32]) -> str:
-        """Add the float32 tensor `value` and return its name."""
+    def constant(self, name: str, value: NDArray[np.float32] | NDArray[np.int8] | NDArray[np.uint8]) -> str:
+        """Add the tensor `value`, of float32, int8 or uint8, and return its name."""
+        data = value.astype("<f4") if value.dtype.kind == "f" else value
         dims = [_int(1, n) for n in value.shape]
         self.constants.append(
-            b"".join([*dims, _int(2, FLOAT), _text(8, name), _bytes(9, value.astype("<f4").tobytes())])
+            b"".join([*dims, _int(2, TYPES[data.dtype]), _text(8, name), _bytes(9, data.tobytes())])
         )
         return name
 

@@ -26,6 +26,13 @@ PROVIDERS = {
     "CPU": "CPUExecutionProvider",
 }
 
+# What an input may be made of; others are given float32.
+TYPES: dict[str, type[Any]] = {
+    "tensor(float16)": np.float16,
+    "tensor(double)": np.float64,
+    "tensor(uint8)": np.uint8,
+}
+
 
 class OnnxRuntime:
     """An `Engine`."""
@@ -48,7 +55,7 @@ class OnnxRuntime:
         own = port.shape[0]
         self.batch: int = own if isinstance(own, int) and own > 0 else n
         self.is_image = start is None
-        self.half = port.type == "tensor(float16)"
+        self.type = TYPES.get(port.type, np.float32)
         self.name, self.network = port.name, network
         # DirectML does not run one session on several threads.
         self.threads = 1 if provider == PROVIDERS["DirectML"] else how.threads
@@ -69,7 +76,7 @@ class OnnxRuntime:
         if self.is_image:
             x = (x - np.array(self.network.mean, np.float32)) / np.array(self.network.std, np.float32)
             x = x if self.network.channels == "rgb" else x[..., ::-1]
-        x = np.ascontiguousarray(x.transpose(0, 3, 1, 2), np.float16 if self.half else np.float32)
+        x = np.ascontiguousarray(x.transpose(0, 3, 1, 2), self.type)
         try:
             (result,) = self.session.run(None, {self.name: x})
         except Exception as error:  # onnxruntime's own have no common base

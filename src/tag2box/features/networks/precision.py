@@ -7,7 +7,7 @@ A processor that offers bf16 may be slower in it than in f32, by up to four time
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +26,8 @@ __all__ = ["Speeds", "fastest"]
 ROUNDS = 5
 # A lower precision must be faster than f32 by this much: else two measurements might choose differently.
 GAIN = 0.9
+# The least cosine of vectors in 8 bits to those in f32.
+FAITHFUL = 0.98
 
 
 @dataclass(frozen=True)
@@ -42,22 +44,35 @@ class Speeds:
         return f"{self.precision}, the fastest here (ms a window: {figures})"
 
 
-def fastest(make: Callable[[str], Part], device: str, content: Sequence[object]) -> Speeds:
+def fastest(
+    make: Callable[[str], Part], device: str, content: Sequence[object], without: Container[str] = ()
+) -> Speeds:
     """The precision in which the network that `make(precision)` compiles is fastest on `device`.
 
     content: what tells this network from others. The answer is kept for it, this processor and this version
-    of OpenVINO.
+    of OpenVINO. without: precisions that the network does not have.
     """
-    candidates = offered(device)
+    candidates = tuple(precision for precision in offered(device) if precision not in without)
     if len(candidates) == 1:
         return Speeds(candidates[0], {})
     file = _file([device, candidates, *content])
     if (known := _read(file)) is not None:
         return known
-    speeds = _choose(_measure({precision: make(precision) for precision in candidates}))
+    parts = {precision: make(precision) for precision in candidates}
+    if "int8" in parts and not _is_faithful(parts["int8"], parts["f32"]):
+        del parts["int8"]
+    speeds = _choose(_measure(parts))
     with suppress(Tag2BoxError):  # a cache that cannot be written costs only the next measurement
         write_whole(file, json.dumps(asdict(speeds)) + "\n")
     return speeds
+
+
+def _is_faithful(rounded: Part, exact: Part) -> bool:
+    """Whether a network in 8 bits still gives the same vectors: some processors saturate on the way."""
+    x = _batch(exact)
+    one, two = (part(x).reshape(len(x), -1).astype(np.float64) for part in (rounded, exact))
+    cosine = (one * two).sum(axis=1) / (np.linalg.norm(one, axis=1) * np.linalg.norm(two, axis=1))
+    return bool(cosine.min() > FAITHFUL)
 
 
 def _measure(parts: Mapping[str, Part]) -> dict[str, float]:

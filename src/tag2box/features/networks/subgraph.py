@@ -19,7 +19,7 @@ def part_of(network: Network, start: str | None, end: str | None) -> bytes:
 
     The number and the size of images are left open, unless the network takes one size alone.
     """
-    from onnx import TensorProto, ValueInfoProto, helper
+    from onnx import ValueInfoProto, helper
 
     model = _loaded(network)
     graph = model.graph
@@ -30,7 +30,7 @@ def part_of(network: Network, start: str | None, end: str | None) -> bytes:
     source = start or image.name
     nodes = _nodes_between(network, graph, source, _target(network, graph, end), constants)
     if start is not None:
-        image = helper.make_tensor_value_info(source, TensorProto.FLOAT, [None] * 4)
+        image = helper.make_tensor_value_info(source, *_type_of(model, source))
     elif network.size is None:
         for axis, name in ((0, "n"), (2, "h"), (3, "w")):
             image.type.tensor_type.shape.dim[axis].dim_param = name
@@ -43,6 +43,19 @@ def part_of(network: Network, start: str | None, end: str | None) -> bytes:
     if model.ByteSize() > LARGEST:
         raise InputError(f"{network.path.name} has more than 2 GB: only features.runtime=openvino takes it")
     return bytes(model.SerializeToString())
+
+
+def _type_of(model: Any, name: str) -> tuple[int, list[int | None]]:
+    """The kind of number in a map inside, and its shape of which only the channels are kept."""
+    from onnx import TensorProto, shape_inference
+
+    inferred = shape_inference.infer_shapes(model).graph
+    for value in (*inferred.value_info, *inferred.output):
+        if value.name == name:
+            kind = value.type.tensor_type
+            sizes = [dim.dim_value or None for dim in kind.shape.dim]
+            return kind.elem_type, [None, sizes[1] if len(sizes) == 4 else None, None, None]
+    return TensorProto.FLOAT, [None] * 4
 
 
 def _loaded(network: Network) -> Any:

@@ -5,32 +5,35 @@ through on its way from the image to the result is a place to cut, or to end.
 """
 
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tag2box.errors import InputError
 from tag2box.features.backbone import Network
-from tag2box.features.networks.openvino_engine import (
-    image_input,
-    read_model,
-    reason,
-    result_of,
-    shape_of,
+from tag2box.features.networks.openvino_engine import image_input, read_model, reason, shape_of
+from tag2box.features.networks.shapes import (
+    Size,
+    for_photos,
+    input_shapes,
+    name_of,
+    necks,
+    result_shape,
+    shapes_of,
+    takes,
 )
 
 if TYPE_CHECKING:
     import openvino as ov
 
-__all__ = ["MEAN", "STD", "necks", "understand"]
-
-Size = tuple[int, int]
+__all__ = ["MEAN", "STD", "understand"]
 
 # ImageNet's, as torchvision, timm and DINO have them.
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 # Two shapes of photos, multiples of every usual patch and stride.
 WIDE, SQUARE = (224, 448), (448, 448)
+# A multiple of every stride: so many cells tell it exactly.
+LARGE = (13440, 13440)
 # Sizes to try of a network that takes one alone and does not say which.
 USUAL = (224, 518, 256, 384, 336, 448, 512, 196, 192, 128)
 # No network has more class and register tokens.
@@ -41,23 +44,29 @@ CUT_STRIDE = 16
 
 def understand(path: Path) -> Network:
     """The network of the ONNX file `path`, by its graph alone; mean and std are a guess, ImageNet's."""
-    network = Network(path, _image_name(path), None, MEAN, STD)
-    network = _colors_of_preprocessor(network)
+    network = _colors_of_preprocessor(Network(path, _image_name(path), None, MEAN, STD))
+    if _takes_pixels(network):
+        network = replace(network, mean=(0.0,) * 3, std=(1.0,) * 3)
     size, model = _some_size(network)
     network = replace(network, output=_best_output(network, model))
-    rank = len(_result_shape(network, size))
-    if _takes(network, WIDE) and _takes(network, SQUARE):
+    rank = len(result_shape(network, size))
+    if takes(network, WIDE) and takes(network, SQUARE):
         if rank == 3:
             return _with_tokens(network, WIDE, SQUARE)
-        return _with_cut(_with_stride(network))
+        return _with_cut(_with_stride(_with_channels_first(network)))
     network = replace(network, size=size)
     return _with_tokens(network, size) if rank == 3 else network
 
 
 def _image_name(path: Path) -> str:
     """The input that an image fits into."""
-    ports = _shapes(parameter.output(0) for parameter in read_model(path).get_parameters())
+    ports = input_shapes(path)
     fitting = [name for name, shape in ports.items() if len(shape) == 4 and shape[1] in (3, -1)]
+    if fitting and ports[fitting[0]][1] != 3 and ports[fitting[0]][3] == 3:
+        raise InputError(
+            f"{path.name} takes images with their channels last, (n, height, width, 3): export it with "
+            f"channels first, as tf2onnx does with --inputs-as-nchw {fitting[0]}"
+        )
     if not fitting:
         inputs = ", ".join(f"{name} {shape}" for name, shape in ports.items())
         raise InputError(
@@ -65,6 +74,11 @@ def _image_name(path: Path) -> str:
             f"export it with an image as its input"
         )
     return fitting[0]
+
+
+def _takes_pixels(network: Network) -> bool:
+    """Whether its input is of whole numbers: it does the normalization itself."""
+    return bool(image_input(read_model(network.path), network).get_element_type().is_integral())
 
 
 def _colors_of_preprocessor(network: Network) -> Network:
@@ -86,38 +100,13 @@ def _some_size(network: Network) -> tuple[Size, "ov.Model"]:
     refusals = []
     for size in [(h, w)] if h > 0 and w > 0 else [(side, side) for side in USUAL]:
         try:
-            return size, _for_photos(network, size)
+            return size, for_photos(network, size)
         except RuntimeError as error:
             refusals.append(reason(error))
     raise InputError(
         f"{network.path.name} says that it takes any size, but takes none of the usual ones ({refusals[0]}): "
         f"export it with the one size that it takes, or with positions that are interpolated"
     )
-
-
-def _for_photos(network: Network, size: Size) -> "ov.Model":
-    """The graph from the image to the output, if that is known, with its shapes for photos of `size`."""
-    import openvino as ov
-
-    model = read_model(network.path)
-    image = image_input(model, network)
-    n = max(shape_of(image.output(0))[0], 1)
-    if network.output is not None:
-        model = ov.Model([result_of(model, network)], [image], network.path.stem)
-    model.reshape({model.inputs[[*model.get_parameters()].index(image)]: ov.PartialShape([n, 3, *size])})
-    return model
-
-
-def _takes(network: Network, size: Size) -> bool:
-    try:
-        return len(_result_shape(network, size)) > 0
-    except RuntimeError:
-        return False
-
-
-def _result_shape(network: Network, size: Size) -> tuple[int, ...]:
-    """The shape of what the network makes of photos of `size`."""
-    return shape_of(_for_photos(network, size).output(0))
 
 
 def _is_map(shape: tuple[int, ...]) -> bool:
@@ -130,7 +119,7 @@ def _is_tokens(shape: tuple[int, ...]) -> bool:
 
 def _best_output(network: Network, model: "ov.Model") -> str:
     """The smallest map of the outputs, else the first tokens; without either, the last of them inside."""
-    shapes = _shapes(model.outputs)
+    shapes = shapes_of(model.outputs)
     maps = [name for name, shape in shapes.items() if _is_map(shape)]
     if maps:
         return min(maps, key=lambda name: shapes[name][2] * shapes[name][3])
@@ -138,7 +127,7 @@ def _best_output(network: Network, model: "ov.Model") -> str:
         return tokens[0]
     inside = [
         tensor
-        for tensor in necks(_for_photos(replace(network, output=next(iter(shapes))), _photo_size(model)))
+        for tensor in necks(for_photos(replace(network, output=next(iter(shapes))), _photo_size(model)))
         if tensor.get_names() and (_is_map(shape_of(tensor)) or _is_tokens(shape_of(tensor)))
     ]
     if not inside:
@@ -147,7 +136,7 @@ def _best_output(network: Network, model: "ov.Model") -> str:
             f"{network.path.name} gives {told}, and no map (n, c, h, w) or tokens (n, tokens, c) lead "
             f"there: export one of them as output"
         )
-    return _name(inside[-1])
+    return name_of(inside[-1])
 
 
 def _photo_size(model: "ov.Model") -> Size:
@@ -158,7 +147,7 @@ def _photo_size(model: "ov.Model") -> Size:
 
 def _with_tokens(network: Network, *sizes: Size) -> Network:
     """With the patch and the special tokens that explain how many there are at these sizes."""
-    counts = [_result_shape(network, size)[1] for size in sizes]
+    counts = [result_shape(network, size)[1] for size in sizes]
     sides = [side for size in sizes for side in size]
     patches = range(4, min(sides) + 1)
     for patch in sorted(patches, key=lambda p: any(side % p for side in sides)):
@@ -173,51 +162,59 @@ def _with_tokens(network: Network, *sizes: Size) -> Network:
     )
 
 
+def _with_channels_first(network: Network) -> Network:
+    """With another output, a tensor before it, where the channels of the map come last."""
+    wide, square = (result_shape(network, size) for size in (WIDE, SQUARE))
+    if wide[1] == square[1]:  # as many channels, however large the photo is
+        return network
+    inside = [_maps_inside(network, size) for size in (WIDE, SQUARE)]
+    first = [name for name, channels in inside[0].items() if inside[1].get(name) == channels]
+    if not first:
+        raise InputError(
+            f"{network.path.name} gives its map with channels last, (n, h, w, c): export it with channels "
+            f"first, as tf2onnx does with --outputs-as-nchw {network.output}"
+        )
+    return replace(network, output=first[-1])
+
+
+def _maps_inside(network: Network, size: Size) -> dict[str, int]:
+    """The maps that everything passes through, as if with channels first: name and number of channels."""
+    return {
+        name_of(tensor): shape_of(tensor)[1]
+        for tensor in necks(for_photos(network, size))
+        if tensor.get_names() and _is_map(shape_of(tensor))
+    }
+
+
 def _with_stride(network: Network) -> Network:
-    """With the pixels between two cells, where photos in multiples of 32 would not be whole cells."""
-    stride = SQUARE[0] / _result_shape(network, SQUARE)[2]
-    return network if network.block % stride == 0 else replace(network, patch=round(stride))
+    """With the pixels that sizes of photos are multiples of, where that is not 32: whole cells, and taken."""
+    large = LARGE if takes(network, LARGE) else SQUARE
+    stride = round(large[0] / result_shape(network, large)[2])
+    usual = [network.block] if network.block % stride == 0 else []
+    for block in (*usual, *range(stride, SQUARE[0] + 1, stride)):
+        size = 3 * block, 4 * block
+        if takes(network, size):
+            if result_shape(network, size)[2:] == (size[0] // stride, size[1] // stride):
+                return network if block == network.block else replace(network, patch=block)
+            break
+    raise InputError(
+        f"{network.path.name} has a cell every {stride} pixels, but no whole number of them in photos of "
+        f"such sizes: export it with padded convolutions"
+    )
 
 
 def _with_cut(network: Network) -> Network:
-    """With a place to cut at the wanted stride, if there is one: the middle one of the narrowest."""
+    """With a place to cut at the wanted stride, if there is one: the middle one of the narrowest.
+
+    Where photos must be multiples of other sizes, pieces of their maps must be too: there is none.
+    """
+    if network.patch is not None:
+        return network
     side = SQUARE[0] // CUT_STRIDE
     widths = {
-        _name(tensor): shape_of(tensor)[1]
-        for tensor in necks(_for_photos(network, SQUARE))
-        if tensor.get_names() and shape_of(tensor)[2:] == (side, side) and _name(tensor) != network.output
+        name_of(tensor): shape_of(tensor)[1]
+        for tensor in necks(for_photos(network, SQUARE))
+        if tensor.get_names() and shape_of(tensor)[2:] == (side, side) and name_of(tensor) != network.output
     }
     narrowest = [name for name, width in widths.items() if width == min(widths.values())]
     return replace(network, cut=narrowest[len(narrowest) // 2]) if narrowest else network
-
-
-def _shapes(ports: Iterable[Any]) -> dict[str, tuple[int, ...]]:
-    """The shapes of tensors by their names."""
-    return {port.get_any_name(): shape_of(port) for port in ports}
-
-
-def _name(tensor: Any) -> str:
-    """One name of a tensor, always the same."""
-    return str(min(tensor.get_names()))
-
-
-def necks(model: "ov.Model") -> list[Any]:
-    """The tensors behind the image that everything passes through on its way to the result, in order."""
-    operations = model.get_ordered_ops()
-    inside = {op.get_name() for op in operations}
-    waiting: dict[tuple[str, int], int] = {}  # tensors that were made of the image, and readers to come
-    found = []
-    for op in operations:
-        sources = [port.get_source_output() for port in op.inputs()]
-        read = [key for key in ((s.get_node().get_name(), s.get_index()) for s in sources) if key in waiting]
-        if not read and op.get_type_name() != "Parameter":
-            continue  # made of constants
-        for key in read:
-            waiting[key] -= 1
-        for output in op.outputs():
-            readers = [port.get_node().get_name() for port in output.get_target_inputs()]
-            waiting[op.get_name(), output.get_index()] = sum(name in inside for name in readers)
-        waiting = {key: readers for key, readers in waiting.items() if readers > 0}
-        if read and len(waiting) == 1 and next(iter(waiting))[0] == op.get_name():
-            found.append(op.output(next(iter(waiting))[1]))
-    return found

@@ -1,6 +1,6 @@
 // All photos as thumbnails. Only those in sight are in the page, however many there are.
 
-const CELL = 176;
+const MOST = 200; // photos in one request
 const $ = (id) => document.getElementById(id);
 
 export class Grid {
@@ -13,14 +13,19 @@ export class Grid {
     new ResizeObserver(() => this.draw()).observe(this.view);
   }
 
+  // The side of a cell: it grows with the letters, as on large screens.
+  get side() {
+    return 11 * parseFloat(getComputedStyle(document.documentElement).fontSize);
+  }
+
   get columns() {
-    return Math.max(1, Math.floor(this.view.clientWidth / CELL));
+    return Math.max(1, Math.floor(this.view.clientWidth / this.side));
   }
 
   show() {
     this.focused = this.store.at;
     this.clear();
-    this.view.scrollTop = Math.max(0, Math.floor(this.focused / this.columns) * CELL - CELL);
+    this.view.scrollTop = Math.max(0, (Math.floor(this.focused / this.columns) - 1) * this.side);
     this.draw();
     this.cells.get(this.focused)?.focus({ preventScroll: true });
   }
@@ -32,23 +37,23 @@ export class Grid {
 
   draw() {
     if (this.view.hidden) return;
-    const columns = this.columns;
+    const { columns, side } = this;
     const total = this.store.list.length;
-    this.element.style.height = `${Math.ceil(total / columns) * CELL}px`;
-    const first = Math.max(0, Math.floor(this.view.scrollTop / CELL) - 1) * columns;
-    const last = Math.min(total, first + (Math.ceil(this.view.clientHeight / CELL) + 3) * columns);
+    this.element.style.height = `${Math.ceil(total / columns) * side}px`;
+    const first = Math.max(0, Math.floor(this.view.scrollTop / side) - 1) * columns;
+    const last = Math.min(total, first + (Math.ceil(this.view.clientHeight / side) + 3) * columns);
     for (const [i, cell] of this.cells) {
       if (i < first || i >= last) {
         cell.remove();
         this.cells.delete(i);
       }
     }
-    for (let i = first; i < last; i += 1) this.put(i, columns);
+    for (let i = first; i < last; i += 1) this.put(i, columns, side);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.fill(first, last), 60); // who scrolls past asks for nothing
   }
 
-  put(i, columns) {
+  put(i, columns, side) {
     let cell = this.cells.get(i);
     if (!cell) {
       cell = document.createElement("button");
@@ -60,12 +65,12 @@ export class Grid {
       this.element.append(cell);
     }
     cell.tabIndex = i === this.focused ? 0 : -1;
-    cell.style.transform = `translate(${(i % columns) * CELL}px, ${Math.floor(i / columns) * CELL}px)`;
+    cell.style.transform = `translate(${(i % columns) * side}px, ${Math.floor(i / columns) * side}px)`;
   }
 
   async fill(first, last) {
     const numbers = this.store.list.slice(first, last);
-    await this.store.fetch(numbers.slice(0, 200));
+    for (let i = 0; i < numbers.length; i += MOST) await this.store.fetch(numbers.slice(i, i + MOST));
     numbers.forEach((number, k) => {
       const cell = this.cells.get(first + k);
       const record = this.store.records.get(number);
@@ -78,7 +83,8 @@ export class Grid {
     cell.setAttribute("aria-label", `${record.name}, ${record.state}, ${record.boxes.length} boxes`);
     const frame = document.createElement("span");
     frame.className = "frame";
-    const scale = Math.min((CELL - 16) / record.width, (CELL - 36) / record.height); // its name is below
+    const { side } = this;
+    const scale = Math.min((0.91 * side) / record.width, (0.795 * side) / record.height); // its name is below
     frame.style.width = `${record.width * scale}px`;
     frame.style.height = `${record.height * scale}px`;
     const picture = document.createElement("img");
@@ -102,9 +108,9 @@ export class Grid {
   step(dx, dy) {
     const to = Math.min(Math.max(this.focused + dx + dy * this.columns, 0), this.store.list.length - 1);
     this.focused = to;
-    const top = Math.floor(to / this.columns) * CELL;
+    const top = Math.floor(to / this.columns) * this.side;
     if (top < this.view.scrollTop) this.view.scrollTop = top;
-    const bottom = top + CELL - this.view.clientHeight;
+    const bottom = top + this.side - this.view.clientHeight;
     if (bottom > this.view.scrollTop) this.view.scrollTop = bottom;
     this.draw();
     this.cells.get(to)?.focus({ preventScroll: true });

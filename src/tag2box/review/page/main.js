@@ -191,7 +191,10 @@ const actions = {
   filters: () => $("order").focus(),
   search: () => $("search").focus(),
   learn: () => learn(),
-  help: () => $("help").showModal(),
+  help() {
+    $("help").showModal();
+    $("help").scrollTop = 0; // the button that closes it has the focus, at its end
+  },
   escape() {
     const field = document.activeElement?.matches("input, select");
     document.activeElement?.blur();
@@ -243,6 +246,10 @@ $("grid-button").addEventListener("click", actions.grid);
 $("help-button").addEventListener("click", actions.help);
 $("help-close").addEventListener("click", () => $("help").close());
 $("learn").addEventListener("click", learn);
+// Another page, an import or a run may have been at work while this page was out of sight.
+document.addEventListener("visibilitychange", () => {
+  if (document.visibilityState === "visible" && start && !queue.pending) begin();
+});
 window.addEventListener("beforeunload", (event) => queue.pending && event.preventDefault());
 fillHelp();
 listen(actions, () => !$("grid-view").hidden);

@@ -1,0 +1,159 @@
+"""The review page with 20,000 photos: how long each request takes, and the memory of the server.
+
+    TAG2BOX_RUN=runs/voc6 python -m benchmarks.review_page
+
+The photos, windows and boxes of a finished run are taken again and again under other names until there are
+enough (hard links, in a folder that is removed afterwards). Of them 5000 are reviewed when the clock starts.
+Requests go to the real command one after the other, each as a page sends it; the longest counts, but for
+thumbnails that are made for the first time. What counts is 50 ms, beside the same with the run's own photos.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+
+from benchmarks import Line, trained
+from benchmarks.serving import memory_mb
+from tag2box.corrections import CorrectionLog
+from tag2box.review.found import FoundBoxes, find_boxes, review_key
+from tag2box.run_folder import RunFolder
+from tag2box.run_notes import own_detector, write_run
+from tag2box.runtime.store import Store
+from tag2box.windows.record import Windows
+
+PHOTOS, REVIEWED, TIMES = 20_000, 5000, 40
+MOST_MS = 50.0
+
+
+def many(run, folder, n):
+    """A run of n photos in `folder`: those of `run` again and again."""
+    base, photos = len(run.images), folder / "photos"
+    shutil.copytree(
+        run.folder, folder / "run", copy_function=os.link, ignore=shutil.ignore_patterns("features")
+    )
+    for file in ("run.json", "corrections.jsonl", ".lock"):
+        (folder / "run" / file).unlink(missing_ok=True)
+    ids = [f"{i // 1000:03d}/{i:06d}" for i in range(n)]
+    paths = []
+    for i, name in enumerate(ids):
+        source = run.images.paths[i % base]
+        paths.append(photos / f"{name}{source.suffix}")
+        paths[-1].parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, paths[-1]) if i < base else os.link(paths[i % base], paths[-1])
+    again = np.arange(n) % base
+    images = replace(run.images, ids=tuple(ids), paths=tuple(paths), tags=run.images.tags[again], truth=None)
+    old = run.result("windows")
+    parts = [Windows.of_image(old[i], old.sizes[i]) for i in range(base)]
+    keys = {**run.keys, "windows": "0" * len(run.keys["windows"])}
+    home = Store(folder / "run")
+    home.save("windows", keys["windows"], Windows.concatenate([parts[i] for i in again]))
+    write_run(home, keys, images, own_detector(keys, folder / "run" / "detector.npz"))
+    made = RunFolder(folder / "run")
+    home.save("review", review_key(made), repeated(find_boxes(run), base, n))
+    return made
+
+
+def repeated(found, base, n):
+    """The boxes of the first photos for all of them."""
+    copies = -(-n // base)
+    image = np.concatenate([found.image + k * base for k in range(copies)])
+    kept = image < n
+    tiled = [
+        np.concatenate([each] * copies)[kept]
+        for each in (found.xyxy, found.label, found.confidence, found.doubt)
+    ]
+    order = np.concatenate([found.order + k * base for k in range(copies)])
+    return FoundBoxes(image[kept], *tiled, order[order < n])
+
+
+@contextmanager
+def page(run):
+    """The command on a free port: its process, a client, and the seconds until it answered."""
+    began = time.monotonic()
+    command = [sys.executable, "-m", "tag2box", "review", str(run.folder), "--no-open"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            address = re.search(r"http://\S+", process.stdout.readline())[0]
+            origin = f"http://{urlsplit(address).netloc}"
+            with httpx.Client(base_url=address, headers={"origin": origin}, timeout=60) as client:
+                yield process, client, time.monotonic() - began
+        finally:
+            process.terminate()
+
+
+def review(run, n):
+    """What a person who accepts everything leaves after n photos."""
+    ids = run.images.ids
+    log = CorrectionLog(run.folder)
+    log.append({"set": "photo", "id": f"r{i}", "photo": ids[i], "state": "reviewed"} for i in range(n))
+
+
+def requests(run):
+    """(what, its method, its address, what is sent) for `TIMES` requests of each kind."""
+    rng, n = np.random.default_rng(0), len(run.images)
+    name, base = run.images.classes[0], min(n, 200)
+    for k in range(TIMES):
+        some = rng.permutation(n)[:200].tolist()
+        yield "start", "GET", "start", None
+        yield "list, all", "GET", "list?order=teaching", None
+        yield "list, filtered", "GET", f"list?order=confident&class={name}&low=0.1&high=0.9&search=1", None
+        yield "one photo's boxes", "GET", f"photos?n={some[0]}", None
+        yield "200 photos' boxes", "GET", f"photos?n={','.join(map(str, some))}", None
+        yield "photo", "GET", f"photo/{some[1]}", None
+        yield "thumbnail, first time", "GET", f"thumb/{k}", None
+        yield "thumbnail", "GET", f"thumb/{k}", None
+        yield "map", "GET", f"map/{some[2] % base}/0", None
+        event = {"set": "photo", "id": f"e{k}", "photo": some[3], "state": "reviewed"}
+        yield "a correction", "POST", "events", [event]
+        yield "how far learning is", "GET", "learn", None
+
+
+def measure(run):
+    """The seconds of each kind of request, the server's memory, and the seconds until it is there."""
+    seconds = {}
+    with page(run) as (process, client, ready):
+        for name, method, path, content in requests(run):
+            sent = json.dumps(content).encode() if content else None
+            began = time.monotonic()
+            answer = client.request(method, path, content=sent, headers={"content-type": "application/json"})
+            seconds.setdefault(name, []).append(time.monotonic() - began)
+            answer.raise_for_status()
+        return seconds, memory_mb(process.pid), ready
+
+
+def slowest(seconds):
+    """Milliseconds of the longest request that is no first thumbnail."""
+    return 1000 * max(max(times) for name, times in seconds.items() if name != "thumbnail, first time")
+
+
+def run():
+    """20,000 photos beside those that the run has."""
+    base = trained()
+    with tempfile.TemporaryDirectory(dir=base.folder.parent) as folder:
+        few, lots = (many(base, Path(folder) / str(n), n) for n in (len(base.images), PHOTOS))
+        review(lots, REVIEWED)
+        small, _, _ = measure(few)
+        large, memory, ready = measure(lots)
+    for name, times in large.items():
+        half, most = 1000 * np.median(times), 1000 * max(times)
+        print(f"{name:22} {half:7.1f} ms in the median, {most:7.1f} ms at most")
+    quality = f"{memory:.0f} MB, there in {ready:.1f} s; the bar is {MOST_MS:.0f} ms"
+    rival = f"{len(base.images)} photos"
+    yield Line(f"slowest request, {PHOTOS} photos", slowest(large), slowest(small), "ms", rival, quality)
+
+
+if __name__ == "__main__":
+    for line in run():
+        print(f"{line.job}: {line.ours:.1f} {line.unit}, {line.rival_name} {line.rival:.1f}; {line.quality}")

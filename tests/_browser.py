@@ -1,0 +1,94 @@
+"""A real browser without a window, and what a person does on the review page."""
+
+import shutil
+
+from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.actions.action_builder import ActionBuilder
+from selenium.webdriver.common.actions.pointer_input import PointerInput
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from tag2box.corrections import read_state
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+MISSING = "no browser here: apt-get install chromium chromium-driver"
+# Seconds to wait for what takes a fraction of one: this machine may be busy.
+PATIENCE = 60
+OPTIONS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-background-networking "
+    "--disable-component-update --disable-sync --no-first-run --window-size=1280,800"
+)
+
+
+def started(folder):
+    """The browser, with its files in `folder`."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for option in [*OPTIONS.split(), f"--user-data-dir={folder}"]:
+        options.add_argument(option)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+
+
+class Page:
+    """What a person does on the page."""
+
+    def __init__(self, browser, run):
+        self.browser, self.run = browser, run
+
+    def open(self, address):
+        self.problems()  # those of another test
+        self.browser.get(address)
+        self.until(lambda: self.find("body").get_attribute("data-ready"))
+        return self
+
+    def until(self, true):
+        return WebDriverWait(self.browser, PATIENCE, poll_frequency=0.05).until(lambda _: true())
+
+    def find(self, css):
+        return self.browser.find_element(By.CSS_SELECTOR, css)
+
+    def all(self, css):
+        return self.browser.find_elements(By.CSS_SELECTOR, css)
+
+    def text(self, css):
+        return self.browser.execute_script("return document.querySelector(arguments[0]).textContent", css)
+
+    def press(self, *keys, held=None):
+        chain = ActionChains(self.browser)
+        for key in keys:
+            chain = chain.key_down(held).send_keys(key).key_up(held) if held else chain.send_keys(key)
+        chain.perform()
+
+    def touch(self, kind, *points):
+        """Fingers at these points of the window."""
+        fingers = [{"x": x, "y": y, "id": i} for i, (x, y) in enumerate(points)]
+        self.browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": fingers})
+
+    def tap(self, element):
+        """With one finger."""
+        finger = ActionBuilder(self.browser, mouse=PointerInput("touch", "finger"))
+        finger.pointer_action.move_to(element).pointer_down().pointer_up()
+        finger.perform()
+
+    def saved(self):
+        """Wait until the page says so; what is on the disk then."""
+        self.until(lambda: self.text("#saved") == "saved")
+        return read_state(self.run)
+
+    def drag(self, element, dx, dy):
+        ActionChains(self.browser).click_and_hold(element).move_by_offset(dx, dy).release().perform()
+
+    def only(self, name, order="name"):
+        """The photo of that name in sight."""
+        Select(self.find("#order")).select_by_value(order)
+        for _ in range(len(self.find("#search").get_attribute("value"))):
+            self.find("#search").send_keys(Keys.BACKSPACE)
+        self.find("#search").send_keys(name, Keys.ESCAPE)
+        self.until(lambda: self.text("#name") == name and self.text("#place") == "1 of 1")
+
+    def problems(self):
+        """What the browser complained about: errors, and what the content policy stopped."""
+        return [e["message"] for e in self.browser.get_log("browser") if "favicon" not in e["message"]]

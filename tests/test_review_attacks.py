@@ -1,0 +1,297 @@
+"""What an attacker would try on the real server: raw sockets, other addresses, and a page of another site."""
+
+import http.server
+import json
+import socket
+import threading
+import time
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import pytest
+from tests._review import Server, copied
+
+from tag2box.run_folder import RunFolder
+from tag2box.run_notes import own_detector, write_run
+
+MARKUP = '<img src=x onerror="document.title=1">'
+
+
+@pytest.fixture(scope="module")
+def run(review_run, tmp_path_factory):
+    """A run whose first photo and whose class are named by somebody who likes markup."""
+    home = copied(review_run, tmp_path_factory.mktemp("attacked"))
+    folder = RunFolder(home)
+    images = replace(
+        folder.images,
+        ids=(f"{MARKUP}{{{{7*7}}}}", *folder.images.ids[1:]),
+        classes=(MARKUP, *folder.images.classes[1:]),
+    )
+    write_run(folder.store, folder.keys, images, own_detector(folder.keys, folder.detector_file))
+    return home
+
+
+@pytest.fixture(scope="module")
+def server(run):
+    started = Server(run)
+    yield started
+    started.kill()
+
+
+@pytest.fixture
+def place(server):
+    parts = urlsplit(server.address)
+    return parts.hostname, parts.port, parts.path
+
+
+def raw(place, text, wait=10):
+    """What the server answers to these bytes, as far as it does."""
+    host, port, _ = place
+    with socket.create_connection((host, port), timeout=wait) as line:
+        line.sendall(text)
+        return answer_of(line)
+
+
+def answer_of(line):
+    got = b""
+    try:
+        while part := line.recv(65536):
+            got += part
+    except TimeoutError:
+        pass
+    return got
+
+
+def request(place, path="start", method="GET", body=b"", **headers):
+    host, port, token = place
+    shown = {"Host": f"{host}:{port}", "Connection": "close", **headers}
+    if body:
+        shown.setdefault("Content-Length", str(len(body)))
+    lines = [f"{method} {token}{path} HTTP/1.1", *(f"{k.replace('_', '-')}: {v}" for k, v in shown.items())]
+    return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
+
+
+def status(answer):
+    return int(answer.split(b" ", 2)[1]) if answer else None
+
+
+def other_addresses():
+    """Addresses of this machine that are not 127.0.0.1."""
+    found = {info[4][0] for info in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as line:
+        try:
+            line.connect(("192.0.2.1", 9))  # sends nothing
+            found.add(line.getsockname()[0])
+        except OSError:
+            pass
+    return sorted({"127.0.0.2", *found} - {"127.0.0.1", "0.0.0.0"})
+
+
+def test_nobody_listens_at_other_addresses(place):
+    assert status(raw(place, request(place))) == 200
+    for address in other_addresses():
+        with socket.socket() as line:
+            line.settimeout(5)
+            assert line.connect_ex((address, place[1])) != 0, address
+
+
+def test_with_another_host_the_token_is_still_needed_and_another(run, server):
+    public = Server(run, "--host", "0.0.0.0")
+    try:
+        parts = urlsplit(public.address)
+        place = "127.0.0.1", parts.port, parts.path
+        assert len(parts.path.strip("/")) >= 32
+        assert parts.path != urlsplit(server.address).path
+        assert status(raw(place, request(place))) == 200
+        assert status(raw(place, request((*place[:2], "/"), "start"))) == 404
+        assert status(raw(place, request(place, Host=f"rebound.example:{place[1]}"))) == 421
+    finally:
+        public.kill()
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        *(
+            {"Host": "rebound.example:{port}"},
+            {"Host": "rebound.example"},
+            {"Host": "127.0.0.1.nip.io:{port}"},
+        ),
+        *({"Origin": "null"}, {"Origin": "http://rebound.example:{port}"}, {"Origin": "http://127.0.0.1:1"}),
+        *({"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Mode": "no-cors"}),
+        {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "cors", "Origin": "https://evil.example"},
+    ],
+)
+def test_what_another_site_could_send_is_refused(place, headers):
+    shown = {name: value.format(port=place[1]) for name, value in headers.items()}
+    answer = raw(place, request(place, **shown))
+    assert status(answer) in (403, 421)
+    assert b"toy-" not in answer
+    assert b"access-control" not in answer.lower()
+
+
+def test_no_preflight_is_answered(place):
+    asked = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "content-type"}
+    answer = raw(place, request(place, "events", "OPTIONS", Origin="https://evil.example", **asked))
+    assert status(answer) == 403
+    assert b"access-control-allow" not in answer.lower()
+
+
+def test_no_web_socket_opens(place):
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec_WebSocket_Version": "13"}
+    answer = raw(place, request(place, **upgrade, Sec_WebSocket_Key="dGhlIHNhbXBsZSBub25jZQ=="), wait=1)
+    assert status(answer) != 101
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("photo/../run.json", "photo/%2e%2e%2frun.json", "page/..%2f..%2f..%2fserver.py", "photo/%00"),
+        *("photo//etc/passwd", "thumb/..%5c..%5crun.json", "photo/0%2f..%2f1", "%ff%fe", "photo/%D9%A3"),
+    ],
+)
+def test_no_path_leads_out(place, path):
+    answer = raw(place, request(place, path))
+    assert status(answer) in (400, 404)
+    for secret in (b"root:", b"import ", b"stages", b"Traceback", str(place).encode()):
+        assert secret not in answer
+
+
+def test_huge_bodies_end_and_nothing_is_kept(run, place):
+    host, port, _ = place
+    own = {"Origin": f"http://{host}:{port}", "Content_Type": "application/json"}
+    announced = request(place, "events", "POST", **own, Content_Length="999999999")
+    assert status(raw(place, announced)) == 413  # without waiting for any of it
+    for length in ("-1", "1e3", "0x10", "1,2"):
+        assert status(raw(place, request(place, "events", "POST", **own, Content_Length=length))) in (
+            400,
+            413,
+        )
+    chunked = request(place, "events", "POST", **own, Transfer_Encoding="chunked")
+    part = b"10000\r\n" + b" " * 65536 + b"\r\n"
+    with socket.create_connection((host, port), timeout=10) as line:
+        try:
+            for piece in (chunked, *[part] * 40):
+                line.sendall(piece)
+            answer = answer_of(line)
+        except OSError:  # it hung up: as good
+            answer = b""
+    assert status(answer) in (413, None)
+    assert not (run / "corrections.jsonl").exists()
+
+
+def test_slow_senders_hold_nobody_up(place):
+    host, port, _ = place
+    own = {"Origin": f"http://{host}:{port}", "Content_Type": "application/json", "Content_Length": "1000"}
+    slow = [socket.create_connection((host, port)) for _ in range(60)]
+    try:
+        for k, line in enumerate(slow):
+            text = request(place, "events", "POST", **own)
+            line.sendall(text + b"[" if k % 2 else text[:50])  # half a body, or half a header
+        began = time.monotonic()
+        assert status(raw(place, request(place))) == 200
+        assert time.monotonic() - began < 5
+    finally:
+        for line in slow:
+            line.close()
+
+
+def evil_page(address):
+    """A page of another origin that knows the whole address, token and all, and tries everything."""
+    event = json.dumps([{"set": "photo", "id": "evil", "photo": 3, "state": "reviewed"}])
+    return f"""<!doctype html><title>waiting</title><body>
+<img id=thumb src="{address}thumb/0"><script src="{address}page/main.js"></script>
+<iframe id=frame src="{address}"></iframe><iframe name=sink></iframe>
+<form id=form action="{address}events" method=post enctype=text/plain target=sink>
+<input name='{event[:-1]},{{"x":"' value='"}}]'></form>
+<script>
+const seen = {{}};
+const note = (name, how) => {{ seen[name] = how; }};
+const said = (name) => [(answer) => note(name, answer.type + answer.status), () => note(name, "failed")];
+const thumb = document.getElementById("thumb");
+addEventListener("load", async () => {{
+  seen.image = thumb.naturalWidth;
+  try {{ seen.frame = document.getElementById("frame").contentDocument?.body?.innerText ?? "closed"; }}
+  catch {{ seen.frame = "closed"; }}
+  document.getElementById("form").submit();
+  await fetch("{address}start").then(...said("read"));
+  const sent = {{method: "POST", body: {json.dumps(event)}}};
+  await fetch("{address}events", {{...sent, mode: "no-cors"}}).then(...said("blind"));
+  const headers = {{"content-type": "application/json"}};
+  await fetch("{address}events", {{...sent, headers}}).then(...said("json"));
+  await fetch("{address}learn", {{method: "POST", mode: "no-cors"}}).then(...said("learn"));
+  navigator.sendBeacon("{address}events", new Blob([sent.body], {{type: "text/plain"}}));
+  try {{
+    const socket = new WebSocket("{address}".replace("http", "ws"));
+    await new Promise((end) => {{ socket.onopen = () => end(seen.socket = "open"); socket.onerror = end; }});
+  }} catch {{ }}
+  await new Promise((end) => setTimeout(end, 500));
+  document.title = JSON.stringify(seen);
+}});
+</script>"""
+
+
+@pytest.fixture
+def evil(server):
+    """The address of that page."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("content-type", "text/html")
+            self.end_headers()
+            self.wfile.write(evil_page(server.address).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as site:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        yield f"http://localhost:{site.server_port}/"
+        site.shutdown()
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    pytest.importorskip("selenium.webdriver")
+    from tests._browser import BROWSER, DRIVER, MISSING, started
+
+    if not (BROWSER and DRIVER):
+        pytest.skip(MISSING)
+    driver = started(tmp_path_factory.mktemp("browser"))
+    yield driver
+    driver.quit()
+
+
+def test_a_page_of_another_site_gets_and_changes_nothing(browser, evil, run):
+    from tests._browser import Page
+
+    page = Page(browser, run)
+    browser.get(evil)
+    page.until(lambda: browser.title.startswith("{"))
+    seen = json.loads(browser.title)
+    assert seen.pop("image") == 0
+    assert seen.pop("frame") in ("", "closed")
+    assert seen.pop("read") == seen.pop("json") == "failed"
+    assert seen.pop("blind") in ("failed", "opaque0")
+    assert seen.pop("learn") in ("failed", "opaque0")
+    assert seen == {}  # no web socket opened
+    assert not (run / "corrections.jsonl").exists()
+
+
+def test_names_with_markup_are_shown_as_text(browser, server, run):
+    from tests._browser import Page
+
+    page = Page(browser, run).open(server.address)
+    title = browser.title
+    page.press("/", "7*7")
+    page.until(lambda: page.text("#place") == "1 of 1" and "7*7" in page.text("#name"))
+    assert page.text("#name") == f"{MARKUP}{{{{7*7}}}}"
+    page.press("\ue00c", "g")
+    page.until(lambda: page.all("#grid .cell img"))
+    assert MARKUP in page.text("#class")
+    assert MARKUP in page.text("#figures")
+    assert MARKUP in page.text("#box-list")
+    pictures = "return [...document.images].map((image) => new URL(image.src || 'x:', location).pathname)"
+    assert not any(path.endswith("/x") for path in browser.execute_script(pictures))
+    assert browser.title == title
