@@ -262,7 +262,16 @@ def learn_again(
         )
         if how.context is None or maps is None:
             return crops
-        around = judged_context(images, corrections, how.context, maps, windows, config.features)
+        around = judged_context(
+            images,
+            corrections,
+            how.context,
+            maps,
+            windows,
+            config.features,
+            workers=runner.workers,
+            progress=runner.progress,
+        )
         return np.concatenate([crops, around.astype(crops.dtype)], axis=1)
 
     def score(weights: Weights) -> ByPhoto:

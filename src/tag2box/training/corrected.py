@@ -8,6 +8,7 @@ that overlaps no accepted box. The detector that comes of them finds the boxes o
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -20,6 +21,7 @@ from tag2box.features.projection import Projection
 from tag2box.images import ImageSet
 from tag2box.maps.context import Context, Photo, photo_context
 from tag2box.maps.object_maps import Maps
+from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import calibrate
 from tag2box.training.findings import Best, ByPhoto, Refined, best_of_image, best_windows
@@ -69,13 +71,21 @@ def judged_context(
     maps: Maps,
     windows: Windows,
     config: FeaturesConfig,
+    *,
+    workers: int | None = 1,
+    progress: Progress = silent,
 ) -> Floats:
     """The context of the judged boxes, (n, k), in the order of `corrections`."""
+    rows = [np.flatnonzero(corrections.image == i) for i in np.unique(corrections.image)]
+    photos = [
+        Photo(images.paths[i], np.asarray(maps[i]), windows.sizes[i], corrections.xyxy[mine])
+        for i, mine in zip(np.unique(corrections.image), rows, strict=True)
+    ]
+    job = partial(photo_context, context, resolved(config))
+    parts = map_ordered(job, photos, workers=workers, progress=progress, label="around your boxes")
     out = np.empty((len(corrections), context.width), np.float32)
-    for i in np.unique(corrections.image):
-        mine = corrections.image == i
-        photo = Photo(images.paths[i], maps[i], windows.sizes[i], corrections.xyxy[mine])
-        out[mine] = photo_context(context, resolved(config), photo)
+    for mine, part in zip(rows, parts, strict=True):
+        out[mine] = part
     return out
 
 

@@ -114,11 +114,18 @@ def train_svms(
     negatives: Sequence[Spans],
     config: InitialConfig,
     *,
+    center: Weights | None = None,
     progress: Progress = silent,
     label: str = "SVM",
 ) -> Weights:
-    """The SVM of every class, of its `positives` against its `negatives`: rows of X, for each class."""
+    """The SVM of every class, of its `positives` against its `negatives`: rows of X, for each class.
+
+    center: the weights w₀ that it stays near to, with ½‖w - w₀‖² in place of ½‖w‖².
+    """
     machines = [_Machine(features, *rows, config) for rows in zip(positives, negatives, strict=True)]
+    if center is not None:
+        for machine, w, b in zip(machines, center.W, center.b, strict=True):
+            machine.stay_near(w, float(b))
     progress(label, 0, config.rounds)
     for round_ in range(config.rounds):
         for machine in machines:
@@ -183,7 +190,13 @@ class _Machine:
         rng = np.random.default_rng(config.seed)
         self.held = np.sort(negatives[rng.permutation(len(negatives))[: config.hardest]])
         self.theta = np.zeros(features.X.shape[1] + 1)
+        self.center: Floats | None = None
         self.trace: list[dict[str, float]] = []
+
+    def stay_near(self, w: Floats, b: float) -> None:
+        """Begin at these weights, and pay for the way from them."""
+        self.center = np.append(w, b / self.config.bias)
+        self.theta = self.center.copy()
 
     def train(self) -> None:
         """Solve the SVM of what is held, from where it stood."""
@@ -195,16 +208,17 @@ class _Machine:
         cost = np.where(y > 0, c.C * c.positive_weight, c.C)
         problem = BagProblem(A, np.arange(len(rows) + 1), y, cost)
         with A.few_threads():
-            objective = BagObjective(problem, LOSSES[c.loss], _alone)
+            objective = BagObjective(problem, LOSSES[c.loss], _alone, self.center)
             self.theta, value, _ = lbfgs(objective, self.theta, MAX_ITER, TOL)
             scores = A.scores(self.theta)
         loss = cost * LOSSES[c.loss](y * scores)[0]
+        way = self.theta if self.center is None else self.theta - self.center
         self.trace.append(
             {
                 "objective": value,
                 "positive": float(loss[y > 0].sum()),
                 "negative": float(loss[y < 0].sum()),
-                "regularization": float(self.theta @ self.theta / 2),
+                "regularization": float(way @ way / 2),
                 "held": len(self.held),
             }
         )
