@@ -36,8 +36,7 @@ from tag2box.sharded import Known
 from tag2box.stages import retrains, uses_maps
 from tag2box.training.corrected import (
     _Stacked,
-    judged_context,
-    judged_features,
+    judged_vectors,
     label_judged,
     learn_corrected,
 )
@@ -111,12 +110,16 @@ class Trial:
 
     def learn(self, corrections):
         config = self.run.config
-        judged = judged_features(self.run.images, corrections, self.projection, config.features, workers=2)
-        if self.context:
-            around = judged_context(
-                self.run.images, corrections, self.context, self.maps, self.windows, config.features
-            )
-            judged = np.concatenate([judged, around.astype(judged.dtype)], axis=1)
+        judged = judged_vectors(
+            self.run.images,
+            corrections,
+            self.windows,
+            self.maps,
+            self.projection,
+            self.context,
+            config.features,
+            workers=2,
+        )
         inputs = self.windows, self.features, judged, corrections, self.before, self.score, config.retrain
         return learn_corrected(*inputs, vote_iou=config.detect.vote_iou), judged
 
