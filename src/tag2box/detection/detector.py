@@ -257,7 +257,10 @@ class Detector:
         return np.sort(np.argsort(-best, kind="stable")[:most])
 
     def _map(self, seen: Seen, fine_side: int) -> NDArray[np.float16] | None:
-        """The last map of a photo, if it is needed; the finer one is run too, for whoever asks next."""
+        """The last map of a photo, if it is needed; what else takes no windows is run too, and kept there."""
+        if seen.net.cut:
+            for side in self.features.levels:
+                seen.early(side)
         if self.context is None and not self.scorer.needs_map:
             return None
         if fine_side:
