@@ -26,7 +26,7 @@ __all__ = ["detector_bytes", "read_detector"]
 T = TypeVar("T")
 
 # Raised too when windows, features or maps are computed otherwise: an older detector would see other numbers.
-FORMAT = "tag2box detector 6"
+FORMAT = "tag2box detector 7"
 # The fields of `Detector` that may be left out: weights, by their names in the file, and records.
 WEIGHTS = {"objectness": "objectness_weight", "streams": "streams_weight", "tag": "tag_weight"}
 PARTS = ("context", "object_maps", "two_stream", "activations", "reliability")
