@@ -51,7 +51,7 @@ VERSIONS = {
     "retrain": 1,
     "findings": 4,
     "judged": 1,
-    "corrected": 2,
+    "corrected": 3,
     "detector": 2,
     "detections": 1,
 }
