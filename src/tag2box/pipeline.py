@@ -251,34 +251,13 @@ def learn_again(
     windows, features, maps = known.windows, known.features, known.maps
     said = replace(corrections, tags=known_tags(corrections.tags, config.cover.unknown))
 
-    def describe() -> NDArray[np.floating]:
-        crops = judged_features(
-            images,
-            corrections,
-            how.projection,
-            config.features,
-            workers=runner.workers,
-            progress=runner.progress,
-        )
-        if how.context is None or maps is None:
-            return crops
-        around = judged_context(
-            images,
-            corrections,
-            how.context,
-            maps,
-            windows,
-            config.features,
-            workers=runner.workers,
-            progress=runner.progress,
-        )
-        return np.concatenate([crops, around.astype(crops.dtype)], axis=1)
-
     def score(weights: Weights) -> ByPhoto:
         scorer = replace(learned.scorer, weights=weights)
         return score_all(scorer, windows, features, maps, learned.objectness)
 
-    judged = runner.result("judged", describe)
+    judged = runner.result(
+        "judged", lambda: _describe_judged(images, corrections, known, how, config, runner)
+    )
     return runner.result(
         "corrected",
         lambda: learn_corrected(
@@ -293,6 +272,33 @@ def learn_again(
             progress=runner.progress,
         ),
     )
+
+
+def _describe_judged(
+    images: ImageSet,
+    corrections: Corrections,
+    known: Known,
+    how: Description,
+    config: Config,
+    runner: Runner,
+) -> NDArray[np.floating]:
+    """The vectors of the judged boxes themselves, as windows have them."""
+    crops = judged_features(
+        images, corrections, how.projection, config.features, workers=runner.workers, progress=runner.progress
+    )
+    if how.context is None or known.maps is None:
+        return crops
+    around = judged_context(
+        images,
+        corrections,
+        how.context,
+        known.maps,
+        known.windows,
+        config.features,
+        workers=runner.workers,
+        progress=runner.progress,
+    )
+    return np.concatenate([crops, around.astype(crops.dtype)], axis=1)
 
 
 def detect(detector: Detector, images: ImageSet, runner: Runner) -> Detections:

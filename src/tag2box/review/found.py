@@ -120,7 +120,7 @@ def teaching_order(
     ends = np.searchsorted(place[boxes], np.arange(len(photos) + 1))
 
     def worth() -> NDArray[np.float64]:
-        return np.bincount(place, (1 + doubt) / (1 + seen[label]), len(photos))
+        return np.bincount(place, (1 + doubt) / (1 + seen[label]), len(photos)).astype(np.float64)
 
     picked = []
     for _ in range(min(CHOSEN, len(photos))):
