@@ -117,11 +117,11 @@ def test_early_then_late_is_the_whole(network, photos):
 
 def test_the_cache_is_written_once(tmp_path, monkeypatch):
     monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path / "new" / "folder"))
-    path = load_network(LITE0).path
-    written = path.stat().st_mtime_ns
-    assert load_network(LITE0).path == path
-    assert path.stat().st_mtime_ns == written
-    assert [p.name for p in path.parent.iterdir()] == [path.name]
+    network = load_network(LITE0)
+    files = {network.path, network.int8}
+    written = {path: path.stat().st_mtime_ns for path in files}
+    assert load_network(LITE0) == network
+    assert {path: path.stat().st_mtime_ns for path in network.path.parent.iterdir()} == written
 
 
 def test_a_cache_that_cannot_be_written_says_so(tmp_path, monkeypatch):

@@ -37,8 +37,9 @@ class FeaturesConfig:
         The context on each side of a window, as a share of its size.
     grid : int, default=2
         The features are averages over grid x grid parts of a window; 1 forgets its layout.
-    precision : {"auto", "f32", "bf16", "f16"}, default="auto"
-        The precision of the network; "auto" measures which is the fastest on this machine.
+    precision : {"auto", "f32", "bf16", "f16", "int8"}, default="auto"
+        The precision of the network; "auto" measures which is the fastest on this machine. The built-in
+        networks know "int8".
     runtime : {"openvino", "onnxruntime"}, default="openvino"
         What runs the network; the second needs `pip install "tag2box[onnxruntime]"`.
     device : str, default="auto"
