@@ -13,11 +13,14 @@ from PIL import Image
 from benchmarks import Line, Skip, data, top_windows
 from tag2box.data.decoding import read_image
 from tag2box.data.reading import read_images
+from tag2box.features.automatic import measure_precision
 from tag2box.features.backbone import load_network
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.extract import find_features, find_projection
 from tag2box.features.modes import padded
-from tag2box.features.one_photo import window_features
+from tag2box.features.one_photo import photo_map, window_features
+from tag2box.features.projection import Projection
+from tag2box.maps.context import Context, Photo, vectors_of_photos
 from tag2box.windows.search import selective_search
 
 DEFAULT = FeaturesConfig()
@@ -30,6 +33,7 @@ def run():
     windows = top_windows(images, 200)
     projection = find_projection(images, windows, DEFAULT)
     yield speed(images, windows, projection)
+    yield against_before(images.take(np.arange(12)), windows.part(0, 12))
     yield one_photo(images, projection)
     yield precision(images, windows)
     yield first_feature()
@@ -92,6 +96,26 @@ def timed(function, n):
     return (time.perf_counter() - wall) / n, (time.process_time() - cpu) / n
 
 
+def against_before(images, windows):
+    """Whole vectors, with their context, against the settings of before: two sizes a doubling, no 8 bits."""
+    speeds = measure_precision(DEFAULT)
+    exact = {name: ms for name, ms in speeds.ms.items() if name != "int8"} or {"f32": 0.0}
+    before = replace(DEFAULT, levels=(724, 512, 362, 256, 181), precision=min(exact, key=exact.get))
+    context = Context(np.zeros(320, np.float32), np.eye(320, 192, dtype=np.float32), 0.4, 14.0, 1024)
+    maps = [photo_map(path, 512, DEFAULT) for path in images.paths]
+    photos = [Photo(path, maps[i], windows.sizes[i], windows[i]) for i, path in enumerate(images.paths)]
+    figures = {}
+    for config in (DEFAULT, before) * ROUNDS:  # in turns
+        projection = Projection(np.zeros(1280, np.float32), np.eye(1280, 512, dtype=np.float32), "l2", 20.0)
+        job = timed(lambda c=config, p=projection: list(vectors_of_photos(photos, p, context, c)), 1)
+        figures.setdefault(config, []).append(job[1])
+    ours, rival = (len(windows.xyxy) / min(figures[config][1:]) for config in (DEFAULT, before))
+    quality = f"{ours:.0f} windows/s against {rival:.0f} by CPU time; {speeds.precision}"
+    return Line(
+        "windows with context", 1e3 / ours, 1e3 / rival, "ms", f"before, {before.precision}", quality, bar=2.0
+    )
+
+
 def one_photo(images, projection):
     """A 500 px photo with 500 windows, from the file to the vectors."""
     photo = read_image(images.paths[0])
@@ -123,6 +147,8 @@ import numpy as np, sys, time
 started = time.perf_counter()
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.one_photo import window_features
+from tag2box.features.projection import Projection
+from tag2box.maps.context import Context, Photo, vectors_of_photos
 from tag2box.features.projection import Projection
 config = FeaturesConfig()
 h, w = map(int, sys.argv[1:])

@@ -26,7 +26,7 @@ from tag2box.cover.config import known_tags
 from tag2box.detection.detections import Detections
 from tag2box.features.record import Features
 from tag2box.pipeline import learn_as_the_paper, learn_by_two_streams
-from tag2box.reproduce.voc_tables import describe_test, detect_described
+from tag2box.reproduce.voc_tables import describe_test
 from tag2box.review.found import find_boxes
 from tag2box.review.sampling import mixed, random_order
 from tag2box.run_folder import RunFolder
@@ -36,14 +36,13 @@ from tag2box.sharded import Known
 from tag2box.stages import retrains, uses_maps
 from tag2box.training.corrected import (
     _Stacked,
-    judged_context,
-    judged_features,
+    judged_vectors,
     label_judged,
     learn_corrected,
 )
 from tag2box.training.initial import train_svms
-from tag2box.training.refinement import best_windows
 from tag2box.training.retraining import score_all
+from tag2box.training.scoring import score_windows
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 RIGHT = 0.5
@@ -111,12 +110,16 @@ class Trial:
 
     def learn(self, corrections):
         config = self.run.config
-        judged = judged_features(self.run.images, corrections, self.projection, config.features, workers=2)
-        if self.context:
-            around = judged_context(
-                self.run.images, corrections, self.context, self.maps, self.windows, config.features
-            )
-            judged = np.concatenate([judged, around.astype(judged.dtype)], axis=1)
+        judged = judged_vectors(
+            self.run.images,
+            corrections,
+            self.windows,
+            self.maps,
+            self.projection,
+            self.context,
+            config.features,
+            workers=2,
+        )
         inputs = self.windows, self.features, judged, corrections, self.before, self.score, config.retrain
         return learn_corrected(*inputs, vote_iou=config.detect.vote_iou), judged
 
@@ -130,28 +133,44 @@ class Trial:
         config = self.run.config.retrain
         return train_svms(both, *label_judged(self.windows, alone, nothing, config), config.svm)
 
-    def corloc_of_rest(self, weights, reviewed):
-        """CorLoc of the boxes that these weights find in the photos that nobody reviewed."""
+    def corloc_of_rest(self, found, reviewed):
+        """CorLoc of the boxes that were found in the photos that nobody reviewed."""
         rest = np.flatnonzero(~reviewed)
-        tags = np.where(reviewed[:, None], 0, self.truth.tags).astype(np.int8)
-        best = best_windows(self.windows, tags, self.score(weights), self.run.config.detect.vote_iou)
         place = np.full(len(self.truth), -1)
         place[rest] = np.arange(len(rest))
-        found = Detections(
-            place[self.windows.image_of(np.concatenate(best.rows))],
-            np.concatenate(best.boxes),
-            np.concatenate(best.scores),
-            np.repeat(np.arange(len(best.rows)), [len(rows) for rows in best.rows]),
-            tuple(self.truth.ids[i] for i in rest),
-            self.truth.classes,
-        )
-        return corloc(found, self.truth.take(rest)).mean
+        image = place[self.windows.image_of(np.concatenate(found.mined))]
+        label = np.repeat(np.arange(len(found.mined)), [len(rows) for rows in found.mined])
+        boxes, scores = np.concatenate(found.boxes), np.concatenate(found.best)
+        names = tuple(self.truth.ids[i] for i in rest), self.truth.classes
+        mine = image >= 0
+        boxes = Detections(image[mine], boxes[mine], scores[mine], label[mine], *names)
+        return corloc(boxes, self.truth.take(rest)).mean
 
-    def test_map(self, weights, test):
-        """Mean AP on (photos, what describes them)."""
-        photos, described = test
-        detector = replace(self.run.detector, W=weights.W, b=weights.b)
-        return evaluate(detect_described(detector, photos, *described), photos).mean
+
+class Test:
+    """Test photos, described once; what adds to W x + b does not change with corrections."""
+
+    def __init__(self, run, data, folder):
+        self.detector = run.detector
+        self.photos = read_images(data, split="test").only(run.images.classes)
+        self.windows, self.features, maps = describe_test(self.photos, run, Path(folder), 2, silent)
+        scorer = self.detector.scorer
+        self.beyond = [
+            scorer.beyond(self.features.X[a:z], self.windows[i], self.windows.sizes[i], maps[i])
+            for i, (a, z) in enumerate(self.windows.spans())
+        ]
+
+    def mean_ap(self, weights):
+        """By margins, as the tables rank boxes."""
+        how = replace(self.detector.detect_config, confidence=False, min_score=-np.inf)
+        ranking = replace(self.detector, detect_config=how)
+        scores = self.windows.by_image(score_windows(self.features.X, weights))
+        parts = [
+            replace(found, image=found.image + i)
+            for i, (mine, more) in enumerate(zip(scores, self.beyond, strict=True))
+            for found in [ranking.select(mine + more, self.windows.part(i, i + 1))]
+        ]
+        return evaluate(Detections.concatenate(parts, ids=self.photos.ids), self.photos).mean
 
 
 def rows(trial, test=None):
@@ -166,9 +185,9 @@ def rows(trial, test=None):
             was, now = (trial.corloc_of_rest(each, corrections.reviewed) for each in (trial.before, after))
             scores = [np.nan, np.nan]
             if test is not None:
-                scores[0] = trial.test_map(after, test)
+                scores[0] = test.mean_ap(after)
                 if len(chosen):
-                    scores[1] = trial.test_map(trial.boxes_alone(corrections, judged), test)
+                    scores[1] = test.mean_ap(trial.boxes_alone(corrections, judged))
             yield order, share, len(corrections), seconds, was, now, *scores
 
 
@@ -191,10 +210,8 @@ def run():
 
 
 if __name__ == "__main__":
-    one, test = Trial(os.environ["TAG2BOX_RUN"], sys.argv[1]), None
-    if len(sys.argv) > 2:
-        photos = read_images(sys.argv[1], split="test").only(one.run.images.classes)
-        test = photos, describe_test(photos, one.run, Path(sys.argv[2]), 2, silent)
+    one = Trial(os.environ["TAG2BOX_RUN"], sys.argv[1])
+    test = Test(one.run, *sys.argv[1:3]) if len(sys.argv) > 2 else None
     print("order   share  clicks  seconds  CorLoc of the rest, before  after   mAP   boxes alone")
     for row in rows(one, test):
         print("{:7} {:4.0%} {:7d} {:8.1f} {:26.3f} {:6.3f} {:6.3f} {:6.3f}".format(*row), flush=True)

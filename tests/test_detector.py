@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 from sklearn.datasets import load_sample_image
 
 from tag2box.boxes import iou_matrix
@@ -18,6 +19,7 @@ from tag2box.errors import InputError
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.content import network_hash
 from tag2box.features.projection import Projection
+from tag2box.maps.context import Context
 from tag2box.maps.object_maps import MapsConfig, ObjectMaps, measure_objectness
 from tag2box.runtime.arrays import npy_header
 from tag2box.training.calibration import calibrate
@@ -89,6 +91,43 @@ def test_scores_are_the_product_and_the_prior(detector):
     np.testing.assert_allclose(alone(X, xyxy, size, None), plain, rtol=1e-4)
     with pytest.raises(InputError, match="looks at the photo's map"):
         detector.scorer(X, xyxy, size, None)
+
+
+@pytest.fixture(scope="module")
+def contextual(detector):
+    """A detector whose vectors have context, from maps of two sizes."""
+    rng = np.random.default_rng(3)
+    U = np.linalg.qr(rng.normal(size=(320, 4)))[0].astype(np.float32)
+    context = Context(np.zeros(320, np.float32), U, 0.4, 14.0, fine_side=256)
+    return replace(detector, context=context, W=rng.normal(size=(3, 16 + context.width)))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_cascade_describes_the_windows_that_promise_most(contextual, photo, threads):
+    few = replace(contextual, detect_config=replace(contextual.detect_config, full_windows=7))
+    every = replace(contextual, detect_config=replace(contextual.detect_config, full_windows=0))
+    windows, X, map_ = every.describe(photo)
+    kept, mine, _ = few.describe(photo, threads=threads)
+    context = X[:, -contextual.context.width :].astype(np.float64)
+    cheap = context @ contextual.W[:, 16:].T + contextual.b
+    cheap += 0.25 * measure_objectness(
+        contextual.object_maps(map_), windows.xyxy, windows.sizes[0], contextual.maps.ring
+    )
+    rows = np.sort(np.argsort(-cheap.max(axis=1))[:7])
+    np.testing.assert_array_equal(kept.xyxy, windows.xyxy[rows])
+    np.testing.assert_array_equal(mine, X[rows])
+    enough = replace(every, detect_config=replace(every.detect_config, full_windows=len(X)))
+    assert enough.detect(photo).score.tolist() == every.detect(photo).score.tolist()
+    assert len(windows.xyxy) > 20
+
+
+def test_a_photo_is_decoded_once(contextual, photo, tmp_path, monkeypatch):
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    opened, open_ = [], Image.open
+    monkeypatch.setattr(Image, "open", lambda file, **how: opened.append(file) or open_(file, **how))
+    found = contextual.detect(tmp_path / "photo.png")
+    assert len(opened) == 1
+    assert found.xyxy.tolist() == contextual.detect(photo).xyxy.tolist()
 
 
 def test_objectness_needs_its_maps(detector):

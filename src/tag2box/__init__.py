@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from tag2box.mil.latent import LatentSVC
     from tag2box.mil.smooth_latent import SmoothLatentSVC
     from tag2box.mil.smoothing import simplex_projection, smoothed_max
-    from tag2box.neighbors.search import Neighbors, group_neighbors
+    from tag2box.neighbors.record import Neighbors
+    from tag2box.neighbors.search import group_neighbors
     from tag2box.stages import Config
     from tag2box.training.initial import InitialConfig
     from tag2box.training.refinement import RefineConfig
@@ -113,7 +114,7 @@ _HOME = {
     "InputError": "errors",
     "LatentSVC": "mil.latent",
     "MapsConfig": "maps.object_maps",
-    "Neighbors": "neighbors.search",
+    "Neighbors": "neighbors.record",
     "PerInstance": "mil.bags",
     "RefineConfig": "training.refinement",
     "RetrainConfig": "training.retraining",

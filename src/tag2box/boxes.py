@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.errors import InputError
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["area", "as_boxes", "crowding", "iou_matrix", "nms", "overlap", "thin", "vote"]
+__all__ = ["area", "as_boxes", "as_xywh", "crowding", "iou_matrix", "nms", "overlap", "thin", "vote"]
 
 Boxes = NDArray[np.float32]
 Floats = NDArray[np.floating[Any]]
@@ -29,6 +29,12 @@ def as_boxes(boxes: ArrayLike) -> Boxes:
 def area(boxes: Floats) -> Floats:
     """Area of each box, (n, 4) -> (n,)."""
     return (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+
+
+def as_xywh(boxes: Floats) -> NDArray[np.float64]:
+    """Left, top, width and height of each box, (n, 4) -> (n, 4), as COCO has them."""
+    xyxy = boxes.astype(np.float64)
+    return np.hstack([xyxy[:, :2], xyxy[:, 2:] - xyxy[:, :2]])
 
 
 def iou_matrix(a: Floats, b: Floats) -> Floats:

@@ -26,7 +26,7 @@ __all__ = ["examine", "in_words"]
 TELLING = ("avx2", "avx512f", "avx512vnni", "avx512bf16", "avx512fp16", "amx-tile", "neon", "bf16")
 # What people set, and wonder later why it is slow.
 VARIABLES = re.compile(
-    r"TAG2BOX_(CACHE|DATA|RUN)|(OMP|MKL|OPENBLAS|NUMBA)_NUM_THREADS|(ONEDNN|DNNL)_.*|LOKY_.*"
+    r"TAG2BOX_(CACHE|CACHE_GB|DATA|RUN)|(OMP|MKL|OPENBLAS|NUMBA)_NUM_THREADS|(ONEDNN|DNNL)_.*|LOKY_.*"
 )
 # Packages that tag2box uses where they are there.
 OPTIONAL = (

@@ -14,7 +14,7 @@ from tag2box.corrections import CorrectionLog, State, read_state
 
 pytestmark = pytest.mark.torture
 
-EVENTS, KILLS = 1000, 25
+EVENTS, KILLS = 1000, 12
 
 
 class Tab:

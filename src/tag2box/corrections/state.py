@@ -38,10 +38,6 @@ class Photo:
         """The boxes that are right."""
         return [box for box in self.boxes.values() if box.state == "accepted"]
 
-    def rejected(self) -> list[Box]:
-        """The boxes that are wrong."""
-        return [box for box in self.boxes.values() if box.state == "rejected"]
-
 
 class State:
     """The photos that something was said of, by name."""

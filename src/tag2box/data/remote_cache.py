@@ -1,4 +1,4 @@
-"""The cache of photos that are elsewhere takes at most so much room: what was not read for longest goes."""
+"""The cache of photos that are elsewhere has a limit: what was not read for longest is removed."""
 
 import os
 from contextlib import suppress
@@ -17,7 +17,7 @@ _unseen: dict[Path, int] = {}  # bytes that this process has written to a folder
 
 
 def make_room(folder: Path, size: int) -> None:
-    """Remove files of `folder`, those first that were read last, so that `size` more bytes fit.
+    """Remove files of `folder`, those first that were not read for longest, so that `size` more bytes fit.
 
     Every process looks now and then only: many of them may be above the limit by a hundredth each.
     """

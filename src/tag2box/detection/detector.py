@@ -4,15 +4,16 @@ It is kept in one file (`detector_file`). The network is not in it, only its nam
 come with the package, your own must lie where its name says.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.data.decoding import Source, decode
+from tag2box.data.decoding import Source
 from tag2box.detection.config import DetectConfig
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector_file import detector_bytes, read_detector
@@ -23,9 +24,10 @@ from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.content import network_hash
 from tag2box.features.one_photo import photo_map, see
 from tag2box.features.projection import Projection
+from tag2box.features.whole_photo import Seen
 from tag2box.images import ImageSet
 from tag2box.maps.competition import Activations
-from tag2box.maps.context import Context, Photo, photo_vectors
+from tag2box.maps.context import Context, Photo, photo_context, photo_features
 from tag2box.maps.object_maps import MapsConfig, ObjectMaps
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.executor import map_ordered
@@ -191,7 +193,7 @@ class Detector:
     def describe(
         self, source: Source, *, threads: int = 1
     ) -> tuple[Windows, NDArray[np.floating], NDArray[np.float16] | None]:
-        """Find and describe the windows of one photo.
+        """Find and describe the windows of one photo that may be objects.
 
         Parameters
         ----------
@@ -209,21 +211,61 @@ class Detector:
         map_ : ndarray of shape (h, w, c) or None
             The last map of the photo, if it is needed.
         """
-        photo = decode(source)
-        windows = search_windows(photo, self.windows, threads=threads)
         fine_side = self.context.fine_side if self.context else 0
-        seen = see(photo, self.features, side=fine_side, threads=threads)
-        map_ = None
-        if self.context is not None or self.scorer.needs_map:
-            map_ = photo_map(seen, self.maps.side, self.features)
-        X = photo_vectors(
-            self.projection,
-            self.context,
-            self.features,
-            Photo(seen, map_, windows.sizes[0], windows.xyxy),
-            threads=threads,
-        )
-        return windows, X, map_
+        seen = see(source, self.features, side=fine_side, threads=threads)
+        search = partial(search_windows, seen.decoded or source, self.windows, threads=threads)
+        with ThreadPoolExecutor(1) as pool:
+            searching = pool.submit(search) if threads > 1 else None
+            map_ = self._map(seen, fine_side)  # the network runs on one thread until it has windows
+            windows = searching.result() if searching else search()
+        photo = Photo(seen, map_, windows.sizes[0], windows.xyxy)
+        if self.context is None:
+            X = photo_features(self.projection, None, self.features, photo, threads=threads)
+            return windows, X, map_
+        around = photo_context(self.context, self.features, photo).astype(self.features.dtype)
+        rows = self.promising(around, windows, map_)
+        photo = replace(photo, boxes=windows.xyxy[rows])
+        X = photo_features(self.projection, self.context, self.features, photo, threads=threads)
+        kept = Windows.of_image(photo.boxes, seen.size[::-1])
+        return kept, np.concatenate([X, around[rows]], axis=1), map_
+
+    def promising(
+        self, around: NDArray[np.floating], windows: Windows, map_: NDArray[np.floating] | None
+    ) -> NDArray[np.intp]:
+        """Choose the windows of one photo that are worth their time in the network.
+
+        Parameters
+        ----------
+        around : ndarray of shape (n, k)
+            The context of each window, the last numbers of its vector.
+        windows : Windows
+            The windows.
+        map_ : ndarray of shape (h, w, c) or None
+            The last map of the photo.
+
+        Returns
+        -------
+        ndarray of int
+            The windows of the best scores by their context alone, in order.
+        """
+        most = self.detect_config.full_windows
+        if not 0 < most < len(around):
+            return np.arange(len(around))
+        X = np.zeros((len(around), self.W.shape[1]), np.float32)  # features are centered: 0 is the mean
+        X[:, -around.shape[1] :] = around
+        best = self.scorer(X, windows.xyxy, windows.sizes[0], map_).max(axis=1)
+        return np.sort(np.argsort(-best, kind="stable")[:most])
+
+    def _map(self, seen: Seen, fine_side: int) -> NDArray[np.float16] | None:
+        """The last map of a photo, if it is needed; what else takes no windows is run too, and kept there."""
+        if seen.net.cut:
+            for side in self.features.levels:
+                seen.early(side)
+        if self.context is None and not self.scorer.needs_map:
+            return None
+        if fine_side:
+            seen.last(fine_side)
+        return photo_map(seen, self.maps.side, self.features)
 
     def select(self, scores: NDArray[np.float32], windows: Windows) -> Detections:
         """Turn the scores of one photo's windows into boxes.

@@ -15,6 +15,7 @@ from tag2box.maps.object_maps import MapsConfig
 from tag2box.runtime.arrays import read_with_header, with_header
 from tag2box.runtime.config import renamed
 from tag2box.runtime.packing import pack, unpack
+from tag2box.runtime.parts import BROKEN
 from tag2box.windows.search import WindowsConfig
 
 if TYPE_CHECKING:
@@ -25,12 +26,10 @@ __all__ = ["detector_bytes", "read_detector"]
 T = TypeVar("T")
 
 # Raised too when windows, features or maps are computed otherwise: an older detector would see other numbers.
-FORMAT = "tag2box detector 6"
+FORMAT = "tag2box detector 7"
 # The fields of `Detector` that may be left out: weights, by their names in the file, and records.
 WEIGHTS = {"objectness": "objectness_weight", "streams": "streams_weight", "tag": "tag_weight"}
 PARTS = ("context", "object_maps", "two_stream", "activations", "reliability")
-# What reading a file that is not one, or is damaged, can raise.
-BROKEN = (KeyError, TypeError, ValueError, EOFError, AttributeError, RecursionError)
 
 
 def detector_bytes(detector: "Detector") -> bytes:

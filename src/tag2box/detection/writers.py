@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.boxes import as_xywh
 from tag2box.data.decoding import image_size
 from tag2box.data.formats import cvat, json_lines, labelstudio, voc, yolo
 from tag2box.data.formats.cells import COLUMNS, safe_cell
@@ -66,8 +67,7 @@ class Found:
 
 def _coco_rows(found: Found) -> list[dict[str, Any]]:
     d = found.detections
-    xyxy = d.xyxy.astype(np.float64)
-    xywh = np.hstack([xyxy[:, :2], xyxy[:, 2:] - xyxy[:, :2]]).tolist()
+    xywh = as_xywh(d.xyxy).tolist()
     return [
         {
             "image_id": found.numbers.images[image],

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.boxes import as_xywh
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
 from tag2box.images import Truth
@@ -47,8 +48,7 @@ def coco_ap(
 
 
 def _rows(boxes: Detections | Truth) -> list[dict[str, Any]]:
-    xyxy = boxes.xyxy.astype(np.float64)
-    xywh = np.hstack([xyxy[:, :2], xyxy[:, 2:] - xyxy[:, :2]])
+    xywh = as_xywh(boxes.xyxy)
     rows = [
         # Ids from 1: pycocotools takes a match with number 0 for none.
         {"id": i, "image_id": image, "category_id": label, "bbox": box, "area": box[2] * box[3], "iscrowd": 0}

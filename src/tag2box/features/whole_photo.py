@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from tag2box.data.decoding import READING_SIDE, Decoded
 from tag2box.errors import InputError
 from tag2box.features.backbone import Network
 from tag2box.features.networks.inference import How, Part
@@ -126,6 +127,12 @@ class Seen:
     net: WholePhoto
     _first: dict[int, Map] = field(default_factory=dict)
     _last: dict[int, Map] = field(default_factory=dict)
+
+    @property
+    def decoded(self) -> Decoded | None:
+        """The photo for whoever reads it as all do; None where it was read larger than that."""
+        is_usual = max(self.photo.shape[:2]) <= READING_SIDE
+        return Decoded(self.photo, self.size[::-1]) if is_usual else None
 
     def early(self, side: int) -> Map:
         """The map at the cut, with the long side of the photo near `side` pixels."""

@@ -11,7 +11,7 @@ not kept: it is four times as large, and nothing else needs it.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -31,7 +31,16 @@ from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = ["Context", "Photo", "finer_side", "fit_context", "photo_vectors", "vectors_of_photos"]
+__all__ = [
+    "Context",
+    "Photo",
+    "finer_side",
+    "fit_context",
+    "photo_context",
+    "photo_features",
+    "photo_vectors",
+    "vectors_of_photos",
+]
 
 Floats = NDArray[np.float32]
 
@@ -92,22 +101,37 @@ def photo_vectors(
     The network runs once for each size of the photo: in the mode "pool" boxes are averages of the finest map.
     """
     config = resolved(config)
-    fine_side = context.fine_side if context else 0
-    seen = photo.source
-    if not isinstance(seen, Seen):
-        seen = see(seen, config, side=fine_side, threads=threads)
-    maps = [] if photo.map_ is None else [photo.map_]
-    if fine_side:
-        maps.append(photo_map(seen, fine_side, config))
-    if maps and config.mode == "pool":
-        X = projected(pooled_features(maps[-1], photo.boxes, photo.size, config), projection, config)
-    else:
-        X = window_features(seen, photo.boxes, projection, config, threads=threads)
-    if context is None:
-        return X
+    if not isinstance(photo.source, Seen):
+        side = context.fine_side if context else 0
+        photo = replace(photo, source=see(photo.source, config, side=side, threads=threads))
+    X = photo_features(projection, context, config, photo, threads=threads)
+    around = photo_context(context, config, photo) if context else np.empty((len(X), 0))
+    return np.concatenate([X, around.astype(X.dtype)], axis=1)
+
+
+def photo_features(
+    projection: Projection, context: Context | None, config: FeaturesConfig, photo: Photo, *, threads: int = 1
+) -> NDArray[np.floating]:
+    """What each box looks like alone, (n, d)."""
+    maps = _maps(context, config, photo)
+    if maps and resolved(config).mode == "pool":
+        return projected(pooled_features(maps[-1], photo.boxes, photo.size, config), projection, config)
+    return window_features(photo.source, photo.boxes, projection, config, threads=threads)
+
+
+def photo_context(context: Context, config: FeaturesConfig, photo: Photo) -> Floats:
+    """What the maps of the photo say of each box, (n, context.width)."""
     with one_thread():  # products of one photo are small
-        around = [context(map_, photo.boxes, photo.size) for map_ in maps]
-    return np.concatenate([X, *(each.astype(X.dtype) for each in around)], axis=1)
+        maps = _maps(context, config, photo)
+        return np.concatenate([context(map_, photo.boxes, photo.size) for map_ in maps], axis=1)
+
+
+def _maps(context: Context | None, config: FeaturesConfig, photo: Photo) -> list[NDArray[np.floating]]:
+    """The maps of a photo that are needed: the one at hand, and the finer one."""
+    maps = [] if photo.map_ is None else [photo.map_]
+    if context is not None and context.fine_side:
+        maps.append(photo_map(photo.source, context.fine_side, config))
+    return maps
 
 
 def vectors_of_photos(

@@ -2,7 +2,7 @@
 
     ½‖θ‖² + Σ_i c_i ℓ(y_i f(A_i θ))
 
-with f a maximum, or a smoothed one, over the instances of bag i.
+with f a maximum, or a smoothed one, over the instances of bag i. Where there is a center θ₀, ½‖θ - θ₀‖².
 """
 
 import warnings
@@ -44,8 +44,10 @@ class BagProblem:
 class BagObjective:
     """θ -> the objective and its gradient, the function that goes to L-BFGS."""
 
-    def __init__(self, problem: BagProblem, loss: Loss, maximum: Maximum) -> None:
-        self.problem, self.loss, self.maximum = problem, loss, maximum
+    def __init__(
+        self, problem: BagProblem, loss: Loss, maximum: Maximum, center: Floats | None = None
+    ) -> None:
+        self.problem, self.loss, self.maximum, self.center = problem, loss, maximum, center
 
     def __call__(self, theta: NDArray[Any]) -> tuple[float, Floats]:
         """The value at `theta` and its gradient."""
@@ -53,7 +55,8 @@ class BagObjective:
         f, u = self.maximum(p.A.scores(theta), p.offsets)
         value, slope = self.loss(p.y * f)
         r = np.repeat(p.cost * slope * p.y, p.sizes) * u  # (n,) derivative by each score
-        return float(theta @ theta / 2 + p.cost @ value), theta + p.A.adjoint(r)
+        way = theta if self.center is None else theta - self.center
+        return float(way @ way / 2 + p.cost @ value), way + p.A.adjoint(r)
 
 
 def lbfgs(objective: BagObjective, theta: Floats, max_iter: int, tol: float) -> tuple[Floats, float, int]:

@@ -34,9 +34,9 @@ from tag2box.neighbors.kernels import (
     search_best_tile,
 )
 from tag2box.neighbors.pairs import Pairs, PairsByImage, about_kth, by_image, candidates, limits, nearest
+from tag2box.neighbors.record import Neighbors
 from tag2box.runtime.checks import check_at_least
 from tag2box.runtime.executor import n_workers
-from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 
 __all__ = [
@@ -53,48 +53,6 @@ Floats = NDArray[np.floating[Any]]
 
 TABLE = 1 << 28
 BLOCK = 4096  # queries: enough for whole tiles when an image is near to only a few in a hundred of them
-
-
-@stored
-@dataclass(frozen=True)
-class Neighbors:
-    """The nearest images of each query, nearest first.
-
-    Parameters
-    ----------
-    image : ndarray of int32 of shape (n_queries, k)
-        The indices of the nearest images.
-    window : ndarray of int32 of shape (n_queries, k)
-        The window of each of them that is nearest to the query, as a row of X.
-    distance : ndarray of float32 of shape (n_queries, k)
-        The distance of that window, ascending.
-    queries : ndarray of int64 of shape (n_queries,), default=None
-        The query windows, as rows of X.
-    own : ndarray of int32 of shape (n_queries,), default=None
-        The image of each query.
-
-    See Also
-    --------
-    group_neighbors : Makes it.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import tag2box as t2b
-    >>> neighbors = t2b.Neighbors(
-    ...     image=np.array([[0, 1]], np.int32),
-    ...     window=np.array([[0, 2]], np.int32),
-    ...     distance=np.array([[0.0, 1.5]], np.float32),
-    ... )
-    >>> neighbors.distance.tolist()
-    [[0.0, 1.5]]
-    """
-
-    image: NDArray[np.int32]
-    window: NDArray[np.int32]
-    distance: NDArray[np.float32]
-    queries: NDArray[np.int64] | None = None
-    own: NDArray[np.int32] | None = None
 
 
 def group_neighbors(

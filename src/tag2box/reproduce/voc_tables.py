@@ -100,7 +100,7 @@ def settings(row: str, seed: int, *, paper: bool, base: Config | None = None) ->
     refine = replace(refine, method=method)
     retrain = RetrainConfig(method="svm" if row == OURS else "none", seed=seed)
     config = replace(base or Config(), cover=cover, initial=initial, refine=refine, retrain=retrain)
-    return replace(config, detect=replace(config.detect, vote_iou=1.0)) if paper else config
+    return replace(config, detect=replace(config.detect, vote_iou=1.0, full_windows=0)) if paper else config
 
 
 def run_voc_table(
@@ -183,8 +183,11 @@ def detect_described(
     ranking = replace(detector, detect_config=all_margins)
     parts = []
     for i, (a, z) in enumerate(windows.spans()):
-        photo = windows.part(i, i + 1)
-        scores = detector.scorer(features.X[a:z], photo.xyxy, photo.sizes[0], maps[i] if maps else None)
+        photo, X, map_ = windows.part(i, i + 1), features.X[a:z], maps[i] if maps else None
+        if detector.context is not None:
+            rows = detector.promising(X[:, -detector.context.width :], photo, map_)
+            photo, X = Windows.of_image(photo.xyxy[rows], tuple(photo.sizes[0])), X[rows]
+        scores = detector.scorer(X, photo.xyxy, photo.sizes[0], map_)
         found = ranking.select(scores, photo)
         compared = detector.confidence(found) if asked.confidence else found
         found = found[compared.score >= asked.min_score]

@@ -6,10 +6,12 @@
 POST /TOKEN/events          corrections          POST, GET /TOKEN/learn  learn again, and how far it is
 """
 
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -17,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
-from tag2box.errors import InputError
+from tag2box.errors import InputError, Tag2BoxError
 from tag2box.report.collecting import heat_maps_of
 from tag2box.report.thumbnails import Heat
 from tag2box.review.learning import Learning
@@ -62,11 +64,26 @@ class _Pages:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.learning = Learning(session.run.folder, self._learned)
-        self._heat: Any = None
+        self._heat: Callable[[int, int], Heat] | None = None
+        self._opening = threading.Lock()
+        # What maps are made of is large, and is checked when it is read: before anybody waits for it.
+        threading.Thread(target=self._warm_up, daemon=True).start()
 
     def _learned(self) -> None:
         self.session.learned_again()
         self._heat = None
+        self._warm_up()
+
+    def _warm_up(self) -> None:
+        with suppress(Tag2BoxError, OSError):  # whoever asks for a map is told
+            self._open_maps()
+
+    def _open_maps(self) -> Callable[[int, int], Heat]:
+        with self._opening:
+            if self._heat is None:
+                run = self.session.run
+                self._heat = heat_maps_of(run, run.result("windows"))
+            return self._heat
 
     async def page(self, request: Request) -> Response:
         name = request.path_params.get("name", "page.html")
@@ -106,10 +123,7 @@ class _Pages:
         return Response(await run_in_threadpool(self._map, n, c), media_type="image/png", headers=NOT_KEPT)
 
     def _map(self, n: int, c: int) -> bytes:
-        if self._heat is None:
-            run = self.session.run
-            self._heat = heat_maps_of(run, run.result("windows"))
-        heat: Heat = self._heat(c, n)
+        heat = self._open_maps()(c, n)
         (photo,) = self.session.photos([n])
         return heat_picture(heat, (photo["width"], photo["height"]))
 

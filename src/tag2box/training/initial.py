@@ -130,15 +130,20 @@ def train_svms(
     negatives: Sequence[Spans],
     config: InitialConfig,
     *,
+    center: Weights | None = None,
     workers: int | None = 1,
     progress: Progress = silent,
     label: str = "SVM",
 ) -> Weights:
     """The SVM of every class, of its `positives` against its `negatives`: rows of X, for each class.
 
-    A class is a task of the workers, and so are many rows of a pass.
+    center: the weights w₀ that it stays near to, with ½‖w - w₀‖² in place of ½‖w‖². A class is a task of the
+    workers, and so are many rows of a pass.
     """
     machines = [_Machine(features, *rows, config) for rows in zip(positives, negatives, strict=True)]
+    if center is not None:
+        for machine, w, b in zip(machines, center.W, center.b, strict=True):
+            machine.stay_near(w, float(b))
     progress(label, 0, config.rounds)
     for round_ in range(config.rounds):
         _train(machines, workers)
@@ -179,12 +184,13 @@ def _mine(features: Features, machines: "Sequence[_Machine]", workers: int | Non
 
 
 class _Problem(NamedTuple):
-    """The SVM of what a machine holds, to be solved from θ."""
+    """The SVM of what a machine holds, to be solved from θ; center: what it stays near to, 0 where None."""
 
     X: NDArray[np.floating]
     positives: Rows
     held: Rows
     theta: Floats
+    center: Floats | None
     config: InitialConfig
 
 
@@ -197,7 +203,7 @@ class _Solved(NamedTuple):
 
 
 def _solve(problem: _Problem) -> _Solved | None:
-    X, positives, held, theta, c = problem
+    X, positives, held, theta, center, c = problem
     rows = np.concatenate([positives, held])
     if len(rows) == 0:
         return None
@@ -205,14 +211,15 @@ def _solve(problem: _Problem) -> _Solved | None:
     y = np.repeat([1.0, -1.0], [len(positives), len(held)])
     cost = np.where(y > 0, c.C * c.positive_weight, c.C)
     bags = BagProblem(A, np.arange(len(rows) + 1), y, cost)
-    theta, value, _ = lbfgs(BagObjective(bags, LOSSES[c.loss], _alone), theta, MAX_ITER, TOL)
+    theta, value, _ = lbfgs(BagObjective(bags, LOSSES[c.loss], _alone, center), theta, MAX_ITER, TOL)
     scores = A.scores(theta)
     loss = cost * LOSSES[c.loss](y * scores)[0]
+    way = theta if center is None else theta - center
     trace = {
         "objective": value,
         "positive": float(loss[y > 0].sum()),
         "negative": float(loss[y < 0].sum()),
-        "regularization": float(theta @ theta / 2),
+        "regularization": float(way @ way / 2),
         "held": len(held),
     }
     return _Solved(theta, trace, held[scores[y < 0] > EVICT])
@@ -227,7 +234,13 @@ class _Machine:
         rng = np.random.default_rng(config.seed)
         self.held = np.sort(negatives[rng.permutation(len(negatives))[: config.hardest]])
         self.theta = np.zeros(features.X.shape[1] + 1)
+        self.center: Floats | None = None
         self.trace: list[dict[str, float]] = []
+
+    def stay_near(self, w: Floats, b: float) -> None:
+        """Begin at these weights, and pay for the way from them."""
+        self.center = np.append(w, b / self.config.bias)
+        self.theta = self.center.copy()
 
     @property
     def size(self) -> int:
@@ -236,7 +249,7 @@ class _Machine:
 
     def problem(self) -> _Problem:
         """What is to be solved, from where it stood."""
-        return _Problem(self.X, self.positives, self.held, self.theta, self.config)
+        return _Problem(self.X, self.positives, self.held, self.theta, self.center, self.config)
 
     def take(self, solved: _Solved) -> None:
         """Go on from there."""
