@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tag2box.data.decoding import read_image, read_small
+from tag2box.data.decoding import decode_once, read_image, read_small
 from tag2box.errors import InputError
 
 
@@ -190,3 +190,26 @@ def test_a_turned_picture_has_its_upright_size(tmp_path, suffix, orientation):
     expected = (20, 60) if orientation > 4 else (60, 20)
     assert size == expected
     assert small.shape[1::-1] == tuple(side // 2 for side in expected)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a.png", "a.webp", "a.tif", "a.gif"])
+@pytest.mark.parametrize("size", [(300, 200), (1300, 900), (90, 700)])
+def test_decoded_once_is_decoded_each_time(tmp_path, name, size):
+    """To the same pixels, for sides below and above the picture's, turned by EXIF; large JPEGs stay files."""
+    noise = np.random.default_rng(0).integers(0, 256, (size[1] // 5, size[0] // 5, 3), np.uint8)
+    picture, exif = Image.fromarray(noise).resize(size), Image.Exif()
+    exif[0x0112] = 6
+    picture.save(tmp_path / name, **({} if name.endswith("gif") else {"exif": exif}))
+    held = decode_once(tmp_path / name, 200)
+    assert isinstance(held, Image.Image) == (name != "a.jpg" or size != (1300, 900))
+    for side in (200, 256, 500, 2000):
+        (pixels, full), (again, full_again) = read_small(tmp_path / name, side), read_small(held, side)
+        np.testing.assert_array_equal(again, pixels)
+        assert full == full_again
+
+
+def test_what_is_in_memory_is_held_as_it_is(tmp_path):
+    array = np.zeros((4, 5, 3), np.uint8)
+    assert decode_once(array, 500) is array
+    with pytest.raises(InputError, match="nothing"):
+        decode_once(tmp_path / "nothing.png", 500)

@@ -22,7 +22,16 @@ from tag2box.data.formats.files import refuse_special
 from tag2box.data.remote import RemotePath
 from tag2box.errors import InputError
 
-__all__ = ["DECODERS", "MAX_MEMORY", "MAX_PIXELS", "Source", "image_size", "read_image", "read_small"]
+__all__ = [
+    "DECODERS",
+    "MAX_MEMORY",
+    "MAX_PIXELS",
+    "Source",
+    "decode_once",
+    "image_size",
+    "read_image",
+    "read_small",
+]
 
 Source = str | os.PathLike[str] | NDArray[Any] | Image.Image
 RGB = NDArray[np.uint8]
@@ -75,6 +84,24 @@ def read_small(source: Source, side: int | None) -> tuple[RGB, tuple[int, int]]:
             picture.draft(picture.mode, (2 * side, 2 * side))
         _check_cost(picture, size)
         return _shrink(picture, side, size)
+
+
+def decode_once(source: Source, least_side: int) -> Source:
+    """`source` in memory, for several calls of `read_small`, each with a side of `least_side` or more.
+
+    They give the pixels that they would give of the file. Where a JPEG would be decoded at a reduced size,
+    which depends on the side, it is the file as before.
+    """
+    if isinstance(source, np.ndarray | Image.Image):
+        return source
+    with _opened(source if isinstance(source, RemotePath) else Path(source)) as picture:
+        if (
+            picture.format == "JPEG" and min(picture.size) // (2 * least_side) >= 2
+        ):  # as Pillow's `draft` has it
+            return source
+        _check_cost(picture, picture.size)
+        picture.load()
+        return picture
 
 
 def image_size(path: Path) -> tuple[int, int]:
