@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from PIL import Image
@@ -217,3 +219,13 @@ def test_odd_photos_are_refused_where_that_is_wanted(odd, call, tmp_path):
     assert status == 2
     assert "5 images cannot be used" in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
+def test_an_answer_that_cannot_be_written_is_one_line():
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "tag2box", "--version"]
+        answer = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert answer.returncode == 1
+    assert answer.stderr.startswith("tag2box: standard output: No space left on device; ")
+    assert answer.stderr.count("\n") == 1

@@ -1,7 +1,9 @@
 """The command `tag2box`. Each command is thin: it reads arguments, calls the library, shows the answer."""
 
 import faulthandler
+import os
 import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -69,3 +71,16 @@ def main() -> None:
             raise
         typer.echo(f"tag2box: {error}", err=True)
         sys.exit(2 if isinstance(error, InputError) else 1)
+    except OSError as error:  # what we write ourselves says more: this is mostly the answer, on a full disk
+        if debug:
+            raise
+        _drop_output()
+        what = f"{error.filename or 'standard output'}: {error.strerror or error}"
+        typer.echo(f"tag2box: {what}; see to it and run again: what was finished is kept", err=True)
+        sys.exit(1)
+
+
+def _drop_output() -> None:
+    """Let nobody try once more, at the end, to write what could not be written."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
