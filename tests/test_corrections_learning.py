@@ -147,7 +147,7 @@ def test_boxes_nobody_judged_are_learned_from_where_most_of_the_judged_are_right
 
 
 def test_few_accepted_boxes_stay_near_the_tags_and_many_do_not(data):
-    """½‖w - ρ w₀‖²: with a loss that counts for nothing, the weights are those from tags, times 5 / (5 + n)."""
+    """½‖w - ρ w₀‖²: where the loss counts for nothing, the weights are those from tags, times 5 / (5 + n)."""
     windows, features, tags = data
     start = Refined(np.arange(1.0, D + 1)[None], np.full(1, -3.0))
     for n in (1, 10):
