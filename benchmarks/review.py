@@ -34,13 +34,9 @@ from tag2box.runtime.progress import silent
 from tag2box.runtime.runner import Runner
 from tag2box.sharded import Known
 from tag2box.stages import retrains, uses_maps
-from tag2box.training.corrected import (
-    _Stacked,
-    judged_vectors,
-    label_judged,
-    learn_corrected,
-)
+from tag2box.training.corrected import SURE, _Stacked, label_judged, learn_corrected
 from tag2box.training.initial import train_svms
+from tag2box.training.judged import judged_vectors
 from tag2box.training.retraining import score_all
 from tag2box.training.scoring import score_windows
 
@@ -131,7 +127,8 @@ class Trial:
         nothing = [np.empty(0, np.int64)] * len(self.run.images.classes)
         both = Features(_Stacked(self.features.X, judged), self.features.offsets)
         config = self.run.config.retrain
-        return train_svms(both, *label_judged(self.windows, alone, nothing, config), config.svm)
+        svm = replace(config.svm, C=SURE * config.C)  # as boldly as we do
+        return train_svms(both, *label_judged(self.windows, alone, nothing, config), svm)
 
     def corloc_of_rest(self, found, reviewed):
         """CorLoc of the boxes that were found in the photos that nobody reviewed."""

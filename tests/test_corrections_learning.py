@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from tests._events import box, reviewed, tag
 from tests._review import copied, far_box
 
@@ -16,7 +16,15 @@ from tag2box.features.record import Features
 from tag2box.maps.context import Photo, photo_vectors
 from tag2box.run_corrections import corrected_boxes
 from tag2box.run_folder import RunFolder, fit_run
-from tag2box.training.corrected import REJECTED, _Stacked, label_judged, learn_corrected
+from tag2box.training.corrected import (
+    FROM_TAGS,
+    REJECTED,
+    RIGHT,
+    _Stacked,
+    _trusted,
+    label_judged,
+    learn_corrected,
+)
 from tag2box.training.findings import Refined
 from tag2box.training.retraining import RetrainConfig
 from tag2box.training.scoring import score_windows
@@ -121,6 +129,38 @@ def test_what_a_person_shows_is_found_in_other_photos(data):
     for row in mined:
         rejected = windows.xyxy[[windows.image_of([row])[0] * N_WINDOWS + 7]]
         assert iou_matrix(windows.xyxy[[row]], rejected)[0, 0] <= REJECTED
+
+
+@pytest.mark.parametrize(("right", "kept"), [(6, True), (2, False), (0, True)])
+def test_boxes_nobody_judged_are_learned_from_where_most_of_the_judged_are_right(data, right, kept):
+    """Of six photos that were reviewed so many had the right box; without any accepted box all stay."""
+    windows, _, tags = data
+    found = np.arange(12) * N_WINDOWS + 3
+    start = Refined(np.zeros((1, D)), np.zeros(1), mined=(found,), boxes=(windows.xyxy[found],))
+    accepted = [*found[:right], *(found[right:6] + 4 if right else [])]
+    wrong = found[right:6] if right else []
+    apart = iou_matrix(windows.xyxy[found[:6]], windows.xyxy[found[:6] + 4]).diagonal()
+    assert (apart < RIGHT).all()
+    _, corrections = said(windows, tags, accepted, wrong, whole=range(6))
+    rows = _trusted(windows, corrections, start, 0)
+    assert rows.tolist() == (found[6:].tolist() if kept else [])
+
+
+def test_few_accepted_boxes_stay_near_the_tags_and_many_do_not(data):
+    """½‖w - ρ w₀‖²: where the loss counts for nothing, the weights are those from tags, times 5 / (5 + n)."""
+    windows, features, tags = data
+    start = Refined(np.arange(1.0, D + 1)[None], np.full(1, -3.0))
+    for n in (1, 10):
+        rows, corrections = said(windows, tags, np.arange(n) * N_WINDOWS + 3)
+
+        def score(weights):
+            return windows.by_image(score_windows(features.X, weights))
+
+        config = RetrainConfig(C=1e-12)
+        after = learn_corrected(windows, features, features.X[rows], corrections, start, score, config)
+        share = FROM_TAGS / (FROM_TAGS + n)
+        assert_allclose(after.W, share * start.W, rtol=1e-5)
+        assert_allclose(after.b, share * start.b, rtol=1e-5)
 
 
 def test_learning_again_computes_only_what_depends_on_corrections(review_run, tmp_path):

@@ -38,9 +38,10 @@ from tag2box.sharded import (
     find_maps,
 )
 from tag2box.stages import Config, retrains, scores_by_maps, uses_maps
-from tag2box.training.corrected import judged_vectors, learn_corrected
+from tag2box.training.corrected import learn_corrected
 from tag2box.training.findings import ByPhoto, Refined
 from tag2box.training.initial import train_initial
+from tag2box.training.judged import judged_vectors
 from tag2box.training.refinement import refine
 from tag2box.training.retraining import find_boxes, findings, retrain, score_all
 from tag2box.training.scorer import Scorer

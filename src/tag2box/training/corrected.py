@@ -7,8 +7,8 @@ without the class and, in a photo that was reviewed as a whole, every window tha
     ½‖w - ρ w₀‖² + C Σ loss,    ρ = m / (m + n)
 
 w₀ are the weights learned from tags, which count as much as m accepted boxes; n is how many there are. Boxes
-that nobody judged teach nothing more: half of them are wrong, and those that are right are in w₀ already
-(docs/experiments has what else was tried). The detector that comes of it finds the boxes of the other photos.
+that nobody judged are positives too in a class of which most that were judged are right: elsewhere they would
+hold the corrections back (docs/experiments). The detector that comes of it finds the boxes of the others.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,12 +20,7 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.corrections.record import Corrections
-from tag2box.features.config import FeaturesConfig
-from tag2box.features.projection import Projection
 from tag2box.features.record import Features
-from tag2box.images import ImageSet
-from tag2box.maps.context import Context, Photo, vectors_of_photos
-from tag2box.maps.object_maps import Maps
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import calibrate
 from tag2box.training.findings import Best, ByPhoto, Refined, best_windows
@@ -35,7 +30,7 @@ from tag2box.training.scoring import Weights
 from tag2box.windows.search import Windows
 from tag2box.windows.spans import Spans
 
-__all__ = ["judged_vectors", "label_judged", "learn_corrected"]
+__all__ = ["label_judged", "learn_corrected"]
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -44,37 +39,12 @@ Rows = NDArray[np.int64]
 REJECTED = 0.7
 # m: the weights learned from tags count as much as so many accepted boxes.
 FROM_TAGS = 5.0
+# Boxes that nobody judged are learned from where a greater share of those judged was right.
+TRUSTED = 0.6
+# The overlap from which a box is right.
+RIGHT = 0.5
 # A window counts so many times more than in `retrain`: few are given, and they are right.
 SURE = 10.0
-
-
-def judged_vectors(
-    images: ImageSet,
-    corrections: Corrections,
-    windows: Windows,
-    maps: Maps | None,
-    projection: Projection,
-    context: Context | None,
-    config: FeaturesConfig,
-    *,
-    workers: int | None = 1,
-    progress: Progress = silent,
-) -> NDArray[np.floating]:
-    """The vectors of the judged boxes themselves, (n, d), in the order of `corrections`."""
-    chosen = np.unique(corrections.image)
-    rows = [np.flatnonzero(corrections.image == i) for i in chosen]
-    photos = [
-        Photo(images.paths[i], None if maps is None else maps[i], windows.sizes[i], corrections.xyxy[mine])
-        for i, mine in zip(chosen, rows, strict=True)
-    ]
-    parts = vectors_of_photos(
-        photos, projection, context, config, workers=workers, progress=progress, label="your boxes"
-    )
-    width = projection.A.shape[1] + (context.width if context else 0)
-    out = np.empty((len(corrections), width), config.dtype)
-    for mine, part in zip(rows, parts, strict=True):
-        out[mine] = part
-    return out
 
 
 @dataclass(frozen=True)
@@ -122,10 +92,7 @@ def learn_corrected(
     both = Features(cast(NDArray[np.floating], _Stacked(features.X, judged)), features.offsets)
     tags = _open_tags(corrections)
     accepted = np.bincount(corrections.label[corrections.right], minlength=len(start.b))
-    found: list[Rows] = [np.empty(0, np.int64)] * len(accepted)
-    if (accepted == 0).any():  # there, the boxes that were found stand for the class
-        before = _choose(windows, corrections, tags, score(start), vote_iou).rows
-        found = [rows[: 0 if n else None] for rows, n in zip(before, accepted, strict=True)]
+    found = [_trusted(windows, corrections, start, c) for c in range(len(accepted))]
     positives, negatives = label_judged(windows, corrections, found, config)
     share = FROM_TAGS / (FROM_TAGS + accepted)
     weights = train_svms(
@@ -156,6 +123,27 @@ def learn_corrected(
         start.reliability,
         choice.boxes,
     )
+
+
+def _trusted(windows: Windows, corrections: Corrections, start: Refined, c: int) -> Rows:
+    """The windows found in photos where nobody judged class c; none where too few of those judged were right.
+
+    Without any accepted box there is nothing better, and they stand for the class.
+    """
+    rows = start.mined[c] if start.mined else np.empty(0, np.int64)
+    boxes = start.boxes[c] if start.boxes else windows.xyxy[rows]
+    image, said = windows.image_of(rows), corrections.label == c
+    accepted = said & corrections.right
+    judged = corrections.reviewed.copy()
+    judged[corrections.image[said]] = True
+    known = [
+        iou_matrix(boxes[[n]], corrections.xyxy[accepted & (corrections.image == image[n])]).max(initial=0)
+        for n in np.flatnonzero(judged[image])
+    ]
+    share = (sum(overlap >= RIGHT for overlap in known) + 1) / (len(known) + 2)
+    if accepted.any() and share <= TRUSTED:
+        return np.empty(0, np.int64)
+    return np.asarray(rows[~judged[image] & (corrections.tags[image, c] == 1)])
 
 
 def _open_tags(corrections: Corrections) -> NDArray[np.int8]:
