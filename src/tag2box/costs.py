@@ -15,7 +15,7 @@ WINDOWS_PER_PHOTO = 0.13
 MAPS_PER_PHOTO = 0.08  # with a long side of 512
 FEATURES_PER_WINDOW = 0.5 / 300
 OBJECTNESS_PER_CELL = 1e-6  # of a window and class
-TWO_STREAMS_PER_CELL = 1.1e-6  # of a window, a class and a pass
+TWO_STREAMS_PER_CELL = 2e-7  # of a window, a class and a pass
 PASS_PER_WINDOW = 2e-5  # over the features, for all classes
 COMPARED = 1.8e-6  # a window with an image
 # Cells of a map, as a share of a square of the photo's long side; channels, as half floats.
