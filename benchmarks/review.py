@@ -1,6 +1,6 @@
 """What corrections are worth: a simulated reviewer with the true boxes, in our order and in a random one.
 
-    TAG2BOX_RUN=runs/voc20 python -m benchmarks.review VOC2007 [FOLDER]
+    TAG2BOX_RUN=runs/voc20 python -m benchmarks.review VOC2007 [FOLDER [SHARE...]]
 
 TAG2BOX_RUN: the folder of a finished `tag2box run VOC2007 --split trainval`; nothing is written in it. Of the
 positive photos 0, 2, 5, 10, 20 and 50 % are reviewed as a whole: found boxes that overlap a true one by 0.5
@@ -173,10 +173,10 @@ class Test:
         return evaluate(Detections.concatenate(parts, ids=self.photos.ids), self.photos).mean
 
 
-def rows(trial, test=None):
+def rows(trial, test=None, shares=SHARES):
     """(order, share, clicks, seconds, CorLoc of the rest before and after, mAP, mAP of the boxes alone)."""
-    for order, sequence in trial.orders.items():
-        for share in SHARES:
+    for share in shares:
+        for order, sequence in trial.orders.items():
             chosen = np.sort(sequence[: round(share * len(sequence))])
             corrections = trial.corrections(chosen)
             start = time.monotonic()
@@ -213,5 +213,5 @@ if __name__ == "__main__":
     one = Trial(os.environ["TAG2BOX_RUN"], sys.argv[1])
     test = Test(one.run, *sys.argv[1:3]) if len(sys.argv) > 2 else None
     print("order   share  clicks  seconds  CorLoc of the rest, before  after   mAP   boxes alone")
-    for row in rows(one, test):
+    for row in rows(one, test, [*map(float, sys.argv[3:])] or SHARES):
         print("{:7} {:4.0%} {:7d} {:8.1f} {:26.3f} {:6.3f} {:6.3f} {:6.3f}".format(*row), flush=True)

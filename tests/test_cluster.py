@@ -119,8 +119,9 @@ def toys(tmp_path_factory):
 PAPER = (*FAST, "retrain.method=none", "two_stream.weight=0")
 
 
-def learned(toys, folder, settings=FAST):
-    fit_run(toys, read_settings(Config(), None, settings), folder, workers=1)
+def learned(toys, folder, settings=FAST, cluster=None):
+    with using(cluster, folder):
+        fit_run(toys, read_settings(Config(), None, settings), folder, workers=1)
     return {**contents(folder), "run.json": b""}
 
 
@@ -142,15 +143,13 @@ def alone(toys, tmp_path_factory):
 
 def test_a_run_on_a_cluster_has_the_same_bytes(client, toys, alone, tmp_path, monkeypatch):
     small_parts(monkeypatch)
-    with using(client, tmp_path):
-        assert learned(toys, tmp_path) == alone
+    assert learned(toys, tmp_path, cluster=client) == alone
 
 
 def test_so_has_the_papers_chain(client, toys, tmp_path, monkeypatch):
     small_parts(monkeypatch)
-    here = learned(toys, tmp_path / "here", PAPER)
-    with using(client, tmp_path / "there"):
-        assert learned(toys, tmp_path / "there", PAPER) == here
+    there = learned(toys, tmp_path / "there", PAPER, client)
+    assert there == learned(toys, tmp_path / "here", PAPER)
 
 
 @pytest.mark.parametrize(

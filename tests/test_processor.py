@@ -14,7 +14,7 @@ import pytest
 from tag2box.features.backbone import load_network
 from tag2box.features.networks import processor
 from tag2box.features.networks.inference import How, Part
-from tag2box.features.networks.processor import CAP, guard_onednn, onednn_cap
+from tag2box.features.networks.processor import CAP, guard_onednn, onednn_cap, saturates
 
 AVX2 = {"avx2", "fma"}
 AVX512 = AVX2 | {"avx512f", "avx512vnni", "avx512bf16", "avx512fp16"}
@@ -41,6 +41,12 @@ def fake_cpuid(last, leaves):
         pytest.param(AMX, fake_cpuid(0x20, {}), CAP, id="no palette"),
         pytest.param(AMX, fake_cpuid(0x20, {(0x1D, 0): (1, 0, 0, 0)}), CAP, id="a palette without tiles"),
         pytest.param(
+            AMX,
+            fake_cpuid(0x20, {(0x1D, 0): (1, 0, 0, 0), (0x1D, 1): (0, *PALETTE[1:])}),
+            CAP,
+            id="a palette with tiles of no size",
+        ),
+        pytest.param(
             AMX, fake_cpuid(0x20, {(0x1D, 0): (1, 0, 0, 0), (0x1D, 1): PALETTE}), None, id="AMX that works"
         ),
         pytest.param(AMX, None, CAP, id="AMX, but CPUID cannot be read"),
@@ -52,6 +58,28 @@ def fake_cpuid(last, leaves):
 )
 def test_amx_is_trusted_only_with_its_palettes(features, cpuid, cap):
     assert onednn_cap(features, cpuid) == cap
+
+
+SMALL_VNNI = AVX2 | {"avxvnni"}
+
+
+@pytest.mark.parametrize(
+    ("features", "limit", "answer"),
+    [
+        (AVX512, "", False),
+        (AVX512, "AVX512_CORE_VNNI", False),
+        (AVX512, "AVX512_CORE", True),
+        (AVX512, "avx2", True),
+        (AVX512, "AVX2_VNNI", True),
+        (SMALL_VNNI, "AVX2_VNNI", False),
+        (SMALL_VNNI, "", False),
+        (AVX2, "", True),
+        (AVX2, "AVX512_CORE_FP16", True),
+    ],
+)
+def test_8_bit_products_overflow_without_vnni(features, limit, answer):
+    assert saturates(features | {"sse2"}, limit) == answer
+    assert not saturates({"neon", "sve"}, limit)
 
 
 @pytest.mark.parametrize("variable", processor.VARIABLES)
@@ -66,7 +94,7 @@ def test_the_limit_is_set_unless_the_user_did(monkeypatch, variable):
     assert {name: os.environ.get(name) for name in processor.VARIABLES} == {
         name: "AVX2" if name == variable else None for name in processor.VARIABLES
     }
-    monkeypatch.delenv(variable)
+    monkeypatch.setenv(variable, "")  # as good as not set
     guard_onednn()
     assert os.environ["ONEDNN_MAX_CPU_ISA"] == CAP
 
@@ -100,6 +128,26 @@ def test_a_bf16_network_runs_on_this_machine():
         [sys.executable, "-c", BF16], env=environment, capture_output=True, text=True, check=False
     )
     assert answer.returncode == 0, answer.stderr
+
+
+@pytest.mark.skipif(
+    platform.machine().lower() not in {"x86_64", "amd64"}, reason="these are the limits of x86"
+)
+@pytest.mark.parametrize("limit", ["SSE41", "avx2"])
+def test_a_run_in_bf16_or_int8_goes_on_where_onednn_is_held_below_it(limit):
+    """OpenVINO would fail to compile, or crash: it looks at the processor and not at the limit."""
+    environment = {k: v for k, v in os.environ.items() if k not in processor.VARIABLES}
+    says = "from tag2box.features.networks.inference import offered\nprint(*offered('CPU'))"
+    network = BF16.replace("bf16", "int8") + BF16
+    answer = subprocess.run(
+        [sys.executable, "-c", network + says],
+        env=environment | {"ONEDNN_MAX_CPU_ISA": limit},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert answer.returncode == 0, answer.stderr
+    assert answer.stdout == "f32\n"
 
 
 def allowed_cpus():

@@ -6,7 +6,20 @@ import pytest
 from tag2box.boxes import iou_matrix
 from tag2box.errors import InputError
 from tag2box.features.record import Features
-from tag2box.training.retraining import RetrainConfig, agreement, find_boxes, label_windows, retrain
+from tag2box.maps.object_maps import Maps, ObjectMaps
+from tag2box.training.findings import with_findings
+from tag2box.training.initial import InitialConfig
+from tag2box.training.retraining import (
+    RetrainConfig,
+    agreement,
+    find_boxes,
+    findings,
+    label_windows,
+    retrain,
+    score_all,
+)
+from tag2box.training.scorer import Scorer
+from tag2box.training.scoring import Weights
 from tag2box.training.two_stream import TwoStream
 from tag2box.windows.record import Windows
 
@@ -52,6 +65,53 @@ def test_boxes_are_the_best_by_prior_and_streams():
     assert (first[1], second[0]) == tuple(60 + score.argmax(axis=0))
     assert len(first) == 2
     assert len(second) == 1
+
+
+@pytest.fixture
+def many():
+    """Eleven photos of two classes, with vectors, tags and objectness."""
+    windows, rng = random_windows(n_images=11), np.random.default_rng(2)
+    X = rng.normal(size=(len(windows.xyxy), 6)).astype(np.float16)
+    tags = rng.choice([-1, 1], (11, 2)).astype(np.int8)
+    head = TwoStream(
+        *(rng.normal(size=(2, 6)).astype(np.float32) for _ in range(2)), np.zeros(2, np.float32), 5.0
+    )
+    return windows, Features(X, windows.offsets), tags, rng.random((len(X), 2), np.float32), head
+
+
+def test_parts_and_threads_find_what_one_go_finds(many, monkeypatch):
+    windows, features, tags, share, head = many
+    maps = Maps(np.ones((11, 3), np.float16), np.arange(12), np.ones((11, 2), np.int64))
+    rng = np.random.default_rng(3)
+    scorer = Scorer(
+        Weights(rng.normal(size=(2, 6)), np.zeros(2)),
+        0.5,
+        0.5,
+        object_maps=ObjectMaps(np.ones((2, 3), np.float32), np.zeros(2, np.float32)),
+        two_stream=head,
+    )
+    scores, unaided = (score_all(scorer, windows, features, maps, known) for known in (share, None))
+    slow = with_findings(scorer.weights, windows, tags, scores, unaided, 0.7)
+    monkeypatch.setattr("tag2box.training.photo_parts.SMALL", 4)
+    found = findings(scorer, windows, features, tags, maps, share, 0.7, workers=2)
+    for name in ("mined", "best", "boxes"):
+        for mine, expected in zip(getattr(found, name), getattr(slow, name), strict=True):
+            np.testing.assert_allclose(mine, expected, rtol=1e-5)
+    np.testing.assert_allclose(found.calibration, slow.calibration, rtol=1e-3)
+
+
+def test_so_do_those_of_a_pass_for_hard_negatives(many, monkeypatch):
+    windows, features, tags, share, head = many
+    boxes = find_boxes(windows, features, tags, share, head)
+    one = retrain(windows, features, tags, boxes, RetrainConfig())
+    monkeypatch.setattr("tag2box.training.initial.BLOCK", 64)
+    monkeypatch.setattr("tag2box.training.retraining.RetrainConfig.svm", InitialConfig(hardest=40, rounds=3))
+    few = retrain(windows, features, tags, boxes, RetrainConfig(), workers=2)
+    monkeypatch.setattr("tag2box.training.initial.BLOCK", 1 << 20)
+    again = retrain(windows, features, tags, boxes, RetrainConfig())
+    np.testing.assert_allclose(few.W, again.W, rtol=1e-4, atol=1e-6)
+    assert max(round_["held"] for round_ in few.trace[0]) > 40  # it took some in
+    assert not np.allclose(few.W, one.W, rtol=1e-3)
 
 
 def test_a_part_of_the_object_becomes_a_negative():

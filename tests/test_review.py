@@ -189,12 +189,26 @@ def test_every_fourth_photo_is_random_and_none_comes_twice():
     assert [drawn.tolist().index(p) for p in lots] == sorted(drawn.tolist().index(p) for p in lots)
 
 
-def test_the_teaching_order_wants_doubt_and_variety():
-    looks = np.array([[1, 0], [1, 0.01], [0, 1], [0.7, 0.7]], np.float32)
-    doubt = np.array([1.0, 0.95, 0.5, 0.05])
-    assert teaching_order(np.arange(4), doubt, looks).tolist() == [0, 2, 3, 1]
-    alone = teaching_order(np.array([5, 5, 8]), np.array([0.1, 0.9, 0.5]), looks[:3])
-    assert sorted(alone.tolist()) == [5, 8]
+def test_the_teaching_order_wants_doubt_and_all_classes():
+    # Photos 0 to 3 show class 0, photo 4 class 1, photo 5 both.
+    image, label = np.array([0, 1, 2, 3, 4, 5, 5]), np.array([0, 0, 0, 0, 1, 0, 1])
+    doubt = np.array([0.1, 0.9, 0.2, 0.3, 0.0, 0.0, 0.0])
+    assert teaching_order(image, label, doubt).tolist() == [5, 1, 4, 3, 2, 0]
+    assert sorted(teaching_order(np.array([5, 5, 8]), np.zeros(3, int), np.ones(3)).tolist()) == [5, 8]
+    assert teaching_order(*(np.empty(0, kind) for kind in (np.intp, np.intp, float))).tolist() == []
+
+
+def test_the_teaching_order_is_that_of_a_slow_look():
+    rng = np.random.default_rng(0)
+    image, label, doubt = np.sort(rng.integers(0, 30, 50)), rng.integers(0, 4, 50), rng.random(50)
+    seen, left, slow = [0] * 4, set(image.tolist()), []
+    while left:
+        worth = {i: sum((1 + doubt[image == i]) / (1 + np.take(seen, label[image == i]))) for i in left}
+        slow.append(max(sorted(left), key=worth.get))
+        left.remove(slow[-1])
+        for c in label[image == slow[-1]]:
+            seen[c] += 1
+    assert teaching_order(image, label, doubt).tolist() == slow
 
 
 def test_a_list_is_what_a_slow_look_at_every_photo_gives(tmp_path):

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 from skimage import color
+from skimage import data as photos
 
 from tag2box.windows.color import SPACES, blur, convert
+from tag2box.windows.edges import STEPS, sort_edges
 from tag2box.windows.grouping import group, similarity
 from tag2box.windows.regions import (
     N_BINS,
@@ -18,11 +20,13 @@ from tag2box.windows.regions import (
     TEXTURE_BINS,
     TEXTURE_EDGES,
     UNIT,
+    common_parts,
     describe,
     neighbors,
-    pixel_bins,
+    sides,
+    unite,
 )
-from tag2box.windows.segmentation import STEPS, segment, sort_edges
+from tag2box.windows.segmentation import pieces, segment
 
 ALL = (True, True, True, True)
 
@@ -33,9 +37,29 @@ def noise(h, w, seed, levels=256):
     return (rng.integers(0, levels, (h, w, 3)) * (255 // (levels - 1))).astype(np.float32)
 
 
-def segmented(image, k=100.0, min_pixels=5):
+def planes(image):
+    return np.ascontiguousarray(image.transpose(2, 0, 1))
+
+
+def segmented_at(image, scales, min_pixels):
+    """(labels, their number) at each of several scales, which share their pieces."""
     h, w, _ = image.shape
-    return segment(*sort_edges(image), h, w, k, min_pixels)
+    piece, parts = pieces(*sort_edges(planes(image)), h, w, min(scales), max(scales))
+    found = (segment(parts, k, min_pixels) for k in scales)
+    return [(region[piece], n) for region, n in found]
+
+
+def segmented(image, k=100.0, min_pixels=5):
+    return segmented_at(image, [k], min_pixels)[0]
+
+
+def described(labels, n, image):
+    """Of each region as if it were one part."""
+    return unite(*describe(planes(image), labels, n), np.arange(n, dtype=np.int32), n)
+
+
+def touching(labels, n):
+    return neighbors(sides(labels), np.arange(n, dtype=np.int32), n)
 
 
 # Color
@@ -49,19 +73,19 @@ def test_blur_is_scipys_gaussian():
 
 def test_hsv_is_the_standard_librarys():
     image = noise(12, 12, 1, levels=6)
-    for pixel, hsv in zip(image.reshape(-1, 3), convert(image, "hsv").reshape(-1, 3), strict=True):
+    for pixel, hsv in zip(image.reshape(-1, 3), convert(image, "hsv").reshape(3, -1).T, strict=True):
         np.testing.assert_allclose(hsv / 255, colorsys.rgb_to_hsv(*pixel / 255), atol=1e-5)
 
 
 def test_lab_is_scikit_images():
     image = noise(40, 40, 2)
     expected = color.rgb2lab(image / 255.0) * (2.55, 1, 1) + (0, 128, 128)
-    np.testing.assert_allclose(convert(image, "lab"), expected, atol=1.0)
+    np.testing.assert_allclose(convert(image, "lab"), planes(expected), atol=1.0)
 
 
 def test_rgi_forgets_brightness():
     image = noise(9, 9, 3) + 1
-    np.testing.assert_allclose(convert(image / 2, "rgi")[..., :2], convert(image, "rgi")[..., :2], rtol=1e-4)
+    np.testing.assert_allclose(convert(image / 2, "rgi")[:2], convert(image, "rgi")[:2], rtol=1e-4)
 
 
 @pytest.mark.parametrize("space", SPACES)
@@ -109,15 +133,25 @@ def slow_segment(image, k, min_pixels):
     st.integers(1, 9),
     st.integers(0, 1000),
     st.sampled_from([2, 4, 256]),
-    st.sampled_from([0.0, 30.0, 300.0, 2000.0]),
+    st.lists(st.sampled_from([0.0, 30.0, 75.0, 300.0, 2000.0]), min_size=1, max_size=3),
     st.integers(1, 8),
 )
-def test_segment_is_the_slow_one(h, w, seed, levels, k, min_pixels):
+def test_segment_is_the_slow_one_at_every_scale(h, w, seed, levels, scales, min_pixels):
     image = noise(h, w, seed, levels)
-    labels, n = segmented(image, k, min_pixels)
-    expected = slow_segment(image, k, min_pixels)
-    np.testing.assert_array_equal(labels, expected)
-    assert n == expected.max() + 1
+    for k, (labels, n) in zip(scales, segmented_at(image, scales, min_pixels), strict=True):
+        expected = slow_segment(image, k, min_pixels)
+        np.testing.assert_array_equal(labels, expected)
+        assert n == expected.max() + 1
+
+
+def test_scales_of_a_photo_that_share_pieces_are_those_that_do_not():
+    """Larger than the slow one can do: many components are finished in many ways."""
+    image = blur(photos.chelsea()[50:200, 100:300], 0.8)
+    scales = [20.0, 75.0, 300.0]
+    for k, (labels, n) in zip(scales, segmented_at(image, scales, 30), strict=True):
+        alone, n_alone = segmented(image, k, 30)
+        np.testing.assert_array_equal(labels, alone)
+        assert n == n_alone > 10
 
 
 def test_a_region_may_hang_together_by_corners():
@@ -167,7 +201,7 @@ def test_histograms_are_the_slow_ones():
     image = blur(noise(16, 22, 5).astype(np.uint8), 0.8)
     labels, n = segmented(image, 40.0, 10)
     assert n > 3
-    size, box, histogram = describe(labels, n, pixel_bins(image))
+    size, box, histogram = described(labels, n, image)
     for r in range(n):
         inside = labels == r
         ys, xs = np.nonzero(inside)
@@ -176,10 +210,38 @@ def test_histograms_are_the_slow_ones():
         np.testing.assert_allclose(histogram[r] / UNIT, slow_histogram(image, inside), atol=3e-6)
 
 
+@given(st.integers(0, 1000), st.integers(1, 4))
+def test_common_parts_are_the_cells_of_all_segmentations_together(seed, n_scales):
+    rng = np.random.default_rng(seed)
+    of_scale = np.stack([numbered(rng.integers(0, 5, 40)) for _ in range(n_scales)])
+    part, region = common_parts(of_scale, of_scale.max(axis=1) + 1)
+    np.testing.assert_array_equal(region[:, part], of_scale)
+    assert len(np.unique(region, axis=1).T) == region.shape[1] == part.max() + 1
+
+
+def numbered(labels):
+    """By first appearance."""
+    return np.array(
+        [{v: i for i, v in enumerate(dict.fromkeys(labels.tolist()))}[v] for v in labels.tolist()], np.int32
+    )
+
+
+def test_regions_of_parts_are_described_as_if_they_were_whole():
+    image = blur(noise(16, 22, 5).astype(np.uint8), 0.8)
+    (fine, n_fine), (coarse, n) = segmented_at(image, [20.0, 60.0], 8)
+    part, region = common_parts(np.stack([fine.ravel(), coarse.ravel()]), np.array([n_fine, n]))
+    part = part.reshape(fine.shape)
+    assert region.shape[1] > n > 2
+    found = unite(*describe(planes(image), part, region.shape[1]), region[1], n)
+    for ours, expected in zip(found, described(coarse, n, image), strict=True):
+        np.testing.assert_array_equal(ours[:n], expected[:n])
+    np.testing.assert_array_equal(neighbors(sides(part), region[1], n), touching(coarse, n))
+
+
 def test_histograms_add_up_to_one():
     image = noise(30, 30, 6)
     labels, n = segmented(image, 40.0, 10)
-    _, _, histogram = describe(labels, n, pixel_bins(image))
+    _, _, histogram = described(labels, n, image)
     np.testing.assert_allclose(histogram[:n, :N_COLOR].sum(axis=1) / UNIT, 1, atol=1e-3)
     np.testing.assert_allclose(histogram[:n, N_COLOR:].sum(axis=1) / UNIT, 1, atol=1e-3)
 
@@ -192,13 +254,13 @@ def test_neighbors_are_the_slow_ones(h, w, seed):
         for qy, qx in ((y, x + 1), (y + 1, x)):
             if qy < h and qx < w and labels[y, x] != labels[qy, qx]:
                 expected.add(tuple(sorted((int(labels[y, x]), int(labels[qy, qx])))))
-    assert neighbors(labels, n).tolist() == sorted(map(list, expected))
+    assert touching(labels, n).tolist() == sorted(map(list, expected))
 
 
 def test_regions_that_cross_by_corners_may_all_touch():
     """More pairs than a planar map of 8 regions has."""
     labels = np.random.default_rng(0).integers(0, 8, (30, 30)).astype(np.int32)
-    assert len(neighbors(labels, 8)) == 28
+    assert len(touching(labels, 8)) == 28
 
 
 # Grouping
@@ -234,7 +296,7 @@ def regions(seed, h=24, w=32):
     image = blur(noise(h, w, seed).astype(np.uint8), 0.8)
     labels, n = segmented(image, 30.0, 8)
     assert n > 10
-    return (*describe(labels, n, pixel_bins(image)), neighbors(labels, n))
+    return (*described(labels, n, image), touching(labels, n))
 
 
 @pytest.mark.parametrize("terms", [ALL, *(tuple(row) for row in np.eye(4, dtype=bool).tolist())])
@@ -277,8 +339,8 @@ def test_a_star_of_many_neighbors_fits():
     dots[:] = np.arange(1, dots.size + 1).reshape(dots.shape)
     n = dots.size + 1
     image = noise(61, 61, 3)
-    size, box, histogram = describe(labels, n, pixel_bins(image))
-    pairs = neighbors(labels, n)
+    size, box, histogram = described(labels, n, image)
+    pairs = touching(labels, n)
     assert len(pairs) == n - 1
     group(size, box, histogram, pairs, (False, False, True, False))
     assert size[-1] == 61 * 61

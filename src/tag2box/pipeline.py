@@ -267,24 +267,13 @@ def learn_again(
     windows, features, maps = known.windows, known.features, known.maps
     said = replace(corrections, tags=known_tags(corrections.tags, config.cover.unknown))
 
-    def describe() -> NDArray[np.floating]:
-        return judged_vectors(
-            images,
-            corrections,
-            windows,
-            maps,
-            how.projection,
-            how.context,
-            config.features,
-            workers=runner.workers,
-            progress=runner.progress,
-        )
-
     def score(weights: Weights) -> ByPhoto:
         scorer = replace(learned.scorer, weights=weights)
         return score_all(scorer, windows, features, maps, learned.objectness)
 
-    judged = runner.result("judged", describe)
+    judged = runner.result(
+        "judged", lambda: _describe_judged(images, corrections, known, how, config, runner)
+    )
     return runner.result(
         "corrected",
         lambda: learn_corrected(
@@ -298,6 +287,28 @@ def learn_again(
             vote_iou=config.detect.vote_iou,
             progress=runner.progress,
         ),
+    )
+
+
+def _describe_judged(
+    images: ImageSet,
+    corrections: Corrections,
+    known: Known,
+    how: Description,
+    config: Config,
+    runner: Runner,
+) -> NDArray[np.floating]:
+    """The vectors of the judged boxes themselves, as windows have them."""
+    return judged_vectors(
+        images,
+        corrections,
+        known.windows,
+        known.maps,
+        how.projection,
+        how.context,
+        config.features,
+        workers=runner.workers,
+        progress=runner.progress,
     )
 
 

@@ -53,7 +53,7 @@ VERSIONS = {
     "retrain": 1,
     "findings": 5,
     "judged": 1,
-    "corrected": 2,
+    "corrected": 3,
     "detector": 2,
     "detections": 1,
 }

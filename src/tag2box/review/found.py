@@ -1,8 +1,9 @@
 """`FoundBoxes`: the boxes that a run found in its photos, and in which order to look at them.
 
-A box is in doubt where a window elsewhere in the photo scores nearly as much. What teaches most is in doubt
-and unlike what was looked at before: the next photo is the one with the greatest product of both (a weighted
-farthest-first traversal; Gonzalez 1985). It is a heuristic; benchmarks/review.py measures it.
+A box is in doubt where a window elsewhere in the photo scores nearly as much. What teaches most is in doubt,
+and of classes of which little was seen: the next photo is the one whose boxes are worth most, each by its
+doubt and by how many of its class came before. Where one class is in most photos, a random order shows
+hardly any of the others. It is a heuristic; benchmarks/review.py measures it.
 """
 
 from dataclasses import dataclass
@@ -19,9 +20,9 @@ from tag2box.runtime.store import stage_key
 
 __all__ = ["FoundBoxes", "find_boxes", "load_boxes", "review_key", "teaching_order"]
 
-VERSION = 3
-# Photos that variety counts for; those behind them come by doubt alone. By then it is time to learn again.
-VARIED = 500
+VERSION = 4
+# Photos that are chosen one after the other; those behind them come by what they are worth then.
+CHOSEN = 2000
 # Another place: a window that overlaps the found one by less.
 ELSEWHERE = 0.5
 
@@ -72,7 +73,6 @@ def find_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
     scorer = detector.scorer
     maps = run.result("maps") if scorer.needs_map else None
     margin = np.zeros(len(mined))
-    looks = np.zeros((len(mined), features.X.shape[1]), np.float32)
     ends = np.searchsorted(mined.image, np.arange(len(run.images) + 1))
     for i in np.unique(mined.image).tolist():
         X = features.X[windows.rows_of(i)]
@@ -82,7 +82,6 @@ def find_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
             mine = scores[:, mined.label[n]]
             away = mine[overlap < ELSEWHERE].max(initial=-np.inf)
             margin[n] = max(float(mine[overlap.argmax()] - away), 0.0)
-            looks[n] = X[overlap.argmax()]
         progress("what to look at first", i + 1, len(run.images))
     progress("what to look at first", len(run.images), len(run.images))
     doubt = _doubt(margin, mined.label, len(run.images.classes))
@@ -92,7 +91,7 @@ def find_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
         label=mined.label,
         confidence=detector.confidence(mined).score,
         doubt=doubt,
-        order=teaching_order(mined.image, doubt, looks),
+        order=teaching_order(mined.image, mined.label, doubt),
     )
 
 
@@ -108,21 +107,27 @@ def _doubt(margin: NDArray[np.float64], label: NDArray[np.intp], n_classes: int)
 
 
 def teaching_order(
-    image: NDArray[np.intp], doubt: NDArray[np.float64], looks: NDArray[np.float32]
+    image: NDArray[np.intp], label: NDArray[np.intp], doubt: NDArray[np.float64]
 ) -> NDArray[np.intp]:
-    """The photos that have boxes, what teaches most first. looks: (n, d), what is in each box."""
-    best = np.lexsort((-doubt, image))
-    photos, first = np.unique(image[best], return_index=True)
-    box = best[first]  # of each photo, the one most in doubt
-    doubt, looks = doubt[box] + 1e-6, looks[box]
-    looks = looks / np.maximum(np.linalg.norm(looks, axis=1, keepdims=True), 1e-12)
-    far, picked = np.ones(len(photos)), []
+    """The photos that have boxes, what teaches most first: the greatest sum over their boxes of
+
+    (1 + doubt) / (1 + boxes of the class that came before)
+    """
+    photos, place = np.unique(image, return_inverse=True)
+    seen = np.zeros(label.max(initial=0) + 1)
     left = np.ones(len(photos), np.bool_)
-    for _ in range(min(VARIED, len(photos))):
-        n = int(np.where(left, doubt * far, -1).argmax())
+    boxes = np.argsort(place, kind="stable")  # those of a photo stand together
+    ends = np.searchsorted(place[boxes], np.arange(len(photos) + 1))
+
+    def worth() -> NDArray[np.float64]:
+        return np.bincount(place, (1 + doubt) / (1 + seen[label]), len(photos)).astype(np.float64)
+
+    picked = []
+    for _ in range(min(CHOSEN, len(photos))):
+        n = int(np.where(left, worth(), -1).argmax())
         picked.append(n)
         left[n] = False
-        far = np.minimum(far, 1 - np.minimum(looks @ looks[n], 1))
+        np.add.at(seen, label[boxes[ends[n] : ends[n + 1]]], 1)
     rest = np.flatnonzero(left)
-    order = np.concatenate([np.array(picked, np.intp), rest[np.argsort(-doubt[rest], kind="stable")]])
+    order = np.concatenate([np.array(picked, np.intp), rest[np.argsort(-worth()[rest], kind="stable")]])
     return np.asarray(photos[order])

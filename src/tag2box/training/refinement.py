@@ -36,6 +36,7 @@ from tag2box.runtime.checks import check_above, check_at_least, check_choice
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.findings import Refined, with_findings
 from tag2box.training.scoring import Weights, score_groups, score_photos, take_rows
+from tag2box.windows.row_set import RowSet
 from tag2box.windows.search import Windows
 
 __all__ = ["RefineConfig", "refine"]
@@ -124,7 +125,7 @@ def refine(
 ) -> Refined:
     """The refined detector of every class, from `initial`; objectness: (n_windows, n_classes).
 
-    At most `config.rounds` passes over the features and three more. Memory: one byte a window and class, for
+    At most `config.rounds` passes over the features and three more. Memory: a bit a window and class, for
     which are held, and those held of one class at a time, 4 d bytes each; `MOST_HELD` limits them at first.
     """
     if objectness is None:
@@ -195,7 +196,7 @@ class _Class:
         self.bags = np.flatnonzero((tags != 0) & (windows.counts > 0))  # images
         self.y = tags[self.bags].astype(np.float64)
         self.cost = np.where(self.y > 0, config.C * config.positive_weight, config.C)
-        self.held = np.zeros(len(features.X), np.bool_)
+        self.held = RowSet(len(features.X))
         self.theta = np.append(initial.W[c], initial.b[c] / config.bias)
         self.best_theta, self.best_value = self.theta, np.inf
         self.witness = np.empty(0, np.int64)
@@ -213,16 +214,18 @@ class _Class:
         offsets = np.append(0, np.cumsum(self.windows.offsets[bags + 1] - self.windows.offsets[bags]))
         s = scores[rows - self.windows.offsets[photos.start]] + self._prior(rows)
         if not self.trace:
-            self.held[rows] |= _top(s, offsets, min(self.config.top, max(MOST_HELD // len(self.bags), 1)))
+            most = min(self.config.top, max(MOST_HELD // len(self.bags), 1))
+            self.held.add(rows[_top(s, offsets, most)])
         if self.config.method == "slsvm":
             self.f[some], u = segment_smoothed_max(s, offsets, self.config.mu, "l2", self.config.top)
             enters = u > 0
         else:
             self.f[some], enters, where = self._maximum(s, offsets, self.y[some])
             self.where[some] = rows[where]
-        enters &= ~self.held[rows]
-        self.held[rows] |= enters
-        self.entered += int(enters.sum())
+        new = rows[enters]
+        new = new[~self.held.has(new)]
+        self.held.add(new)
+        self.entered += len(new)
 
     def judge(self) -> None:
         """All windows were seen: note the objective over them, and whether the answer is found."""
@@ -230,7 +233,7 @@ class _Class:
             return
         loss = LOSSES[self.config.loss](self.y * self.f)[0]
         value = float(self.theta @ self.theta / 2 + self.cost @ loss)
-        self.trace.append({"objective": value, "held": int(self.held.sum()), "entered": self.entered})
+        self.trace.append({"objective": value, "held": len(self.held), "entered": self.entered})
         settled, self.entered = self.entered == 0, 0
         if self.config.method == "slsvm":
             # What came in may change the answer: a small fall alone is no certificate.
@@ -239,7 +242,7 @@ class _Class:
             witness = self.where[self.y > 0]
             self._keep(value, exact=np.array_equal(witness, self.witness))
             self.witness = witness
-            self.held[witness] = True
+            self.held.add(witness)
 
     def _prior(self, rows: Rows) -> Floats:
         return self.config.prior * self.objectness[rows].astype(np.float64)
@@ -262,7 +265,7 @@ class _Class:
         """The problem of the windows held, from where θ stands."""
         if self.done:
             return
-        at = np.flatnonzero(self.held)
+        at = self.held.rows()
         A = Affine(take_rows(self.X, at), self.config.bias, self._prior(at))
         offsets = np.append(np.searchsorted(at, self.windows.offsets[self.bags]), len(at))
         problem = BagProblem(A, offsets, self.y, self.cost)

@@ -19,9 +19,10 @@ from tag2box.maps.object_maps import Maps
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.checks import check_above, check_at_least, check_choice
 from tag2box.runtime.executor import map_threads
+from tag2box.runtime.halves import as_float32
 from tag2box.runtime.progress import Progress, silent
 from tag2box.training.calibration import calibrate
-from tag2box.training.findings import Best, Refined, best_of_image, best_windows
+from tag2box.training.findings import Best, Refined, best_windows
 from tag2box.training.initial import InitialConfig, train_svms
 from tag2box.training.photo_parts import Photos, in_parts, join_best
 from tag2box.training.scorer import Scorer
@@ -205,14 +206,19 @@ def findings(
 
 def _findings_of(scorer: Scorer, vote_iou: float, some: Photos) -> tuple[Best, Best, Floats]:
     """The best windows by all that is known, those by objectness alone, and the best scores without tags."""
-    windows, tags = some.windows, some.tags
-    features = Features(some.X, windows.offsets)
-    scores, unaided = (
-        score_all(scorer, windows, features, some.maps, known) for known in (some.objectness, None)
-    )
-    best = best_windows(windows, tags, scores, vote_iou, some.first)
+    windows, tags, unaided = some.windows, some.tags, []
+
+    def scores() -> Iterator[Floats]:
+        plain = score_photos(some.X, windows.offsets, scorer.weights)
+        for i, ((a, z), mine) in enumerate(zip(windows.spans(), plain, strict=True)):
+            X, map_ = as_float32(some.X[a:z]), some.maps[i] if some.maps else None
+            photo = X, windows[i], windows.sizes[i], map_
+            unaided.append((mine + scorer.beyond(*photo)).max(axis=0, initial=-np.inf))
+            yield mine + scorer.beyond(*photo, some.objectness[a:z])
+
+    best = best_windows(windows, tags, scores(), vote_iou, some.first)
     others = best_windows(windows, tags, windows.by_image(some.objectness), vote_iou, some.first)
-    return best, others, best_of_image(unaided)
+    return best, others, np.stack(unaided)
 
 
 def agreement(found: Sequence[Floats], others: Sequence[Floats]) -> NDArray[np.float64]:

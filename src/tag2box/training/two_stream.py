@@ -88,7 +88,7 @@ class TwoStream:
         """log a + log r of the windows of one photo, (n, n_classes), given their objectness."""
         if len(X) == 0:
             return np.empty((0, len(self.b)), np.float32)
-        X = as_float32(X)
+        X = X if X.dtype == np.float32 else as_float32(X)
         what = X @ self.W.T + self.b
         where = X @ self.V.T + np.float32(self.prior) * objectness
         most = np.maximum(what.max(axis=1, keepdims=True), 0)

@@ -1,4 +1,4 @@
-"""Color spaces for segmentation: (h, w, 3) float32 images, every channel on the scale 0 to 255.
+"""Color spaces for segmentation: float32 images, every channel on the scale 0 to 255.
 
 Uijlings et al. 2013 (section 3.2) diversify their search over spaces that forget shading and shadows to
 different degrees: RGB, Lab, HSV, normalized rg with intensity, and hue alone.
@@ -23,9 +23,9 @@ XYZ = np.array(
 
 
 def convert(rgb: Image, space: str) -> Image:
-    """`rgb` on the scale 0 to 255, in one of `SPACES`, on the same scale."""
+    """`rgb` (h, w, 3) on the scale 0 to 255, in one of `SPACES`, as (3, h, w) on the same scale."""
     if space == "rgb":
-        return rgb
+        return np.ascontiguousarray(rgb.transpose(2, 0, 1))
     return np.asarray(_CONVERTERS[space](rgb))
 
 
@@ -61,7 +61,7 @@ def _add_scaled(out: Image, values: Image, scale: np.float32) -> None:
 
 @kernel
 def _hsv(rgb: Image) -> Image:
-    out = np.empty_like(rgb)
+    out = np.empty((3, *rgb.shape[:2]), np.float32)
     for y in range(rgb.shape[0]):
         for x in range(rgb.shape[1]):
             r, g, b = rgb[y, x, 0], rgb[y, x, 1], rgb[y, x, 2]
@@ -77,9 +77,9 @@ def _hsv(rgb: Image) -> Image:
                     hue = (r - g) / spread + np.float32(4)
                 if hue < 0:
                     hue += np.float32(6)
-            out[y, x, 0] = hue * np.float32(255 / 6)
-            out[y, x, 1] = np.float32(255) * spread / high if high > 0 else np.float32(0)
-            out[y, x, 2] = high
+            out[0, y, x] = hue * np.float32(255 / 6)
+            out[1, y, x] = np.float32(255) * spread / high if high > 0 else np.float32(0)
+            out[2, y, x] = high
     return out
 
 
@@ -92,7 +92,7 @@ def _lab(rgb: Image) -> Image:
         v = i / 1024
         linear[i] = v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4
         root[i] = np.cbrt(v) if v > 0.008856 else 7.787 * v + 16 / 116
-    out = np.empty_like(rgb)
+    out = np.empty((3, *rgb.shape[:2]), np.float32)
     f = np.empty(3, np.float32)
     to_table = np.float32(1024 / 255)
     for y in range(rgb.shape[0]):
@@ -104,28 +104,27 @@ def _lab(rgb: Image) -> Image:
                 v = (XYZ[i, 0] * r + XYZ[i, 1] * g + XYZ[i, 2] * b) * np.float32(1024)
                 at = min(int(v), 1023)
                 f[i] = root[at] + (v - at) * (root[at + 1] - root[at])
-            out[y, x, 0] = np.float32(255 / 100) * (np.float32(116) * f[1] - np.float32(16))
-            out[y, x, 1] = np.float32(500) * (f[0] - f[1]) + np.float32(128)
-            out[y, x, 2] = np.float32(200) * (f[1] - f[2]) + np.float32(128)
+            out[0, y, x] = np.float32(255 / 100) * (np.float32(116) * f[1] - np.float32(16))
+            out[1, y, x] = np.float32(500) * (f[0] - f[1]) + np.float32(128)
+            out[2, y, x] = np.float32(200) * (f[1] - f[2]) + np.float32(128)
     return out
 
 
 @kernel
 def _rgi(rgb: Image) -> Image:
-    out = np.empty_like(rgb)
+    out = np.empty((3, *rgb.shape[:2]), np.float32)
     for y in range(rgb.shape[0]):
         for x in range(rgb.shape[1]):
             total = rgb[y, x, 0] + rgb[y, x, 1] + rgb[y, x, 2]
             share = np.float32(255) / total if total > 0 else np.float32(0)
-            out[y, x, 0] = rgb[y, x, 0] * share if total > 0 else np.float32(85)
-            out[y, x, 1] = rgb[y, x, 1] * share if total > 0 else np.float32(85)
-            out[y, x, 2] = total / np.float32(3)
+            out[0, y, x] = rgb[y, x, 0] * share if total > 0 else np.float32(85)
+            out[1, y, x] = rgb[y, x, 1] * share if total > 0 else np.float32(85)
+            out[2, y, x] = total / np.float32(3)
     return out
 
 
 def _hue(rgb: Image) -> Image:
-    hsv = _hsv(rgb)
-    return np.ascontiguousarray(np.repeat(hsv[:, :, :1], 3, axis=2))
+    return np.repeat(_hsv(rgb)[:1], 3, axis=0)
 
 
 _CONVERTERS = {"hsv": _hsv, "lab": _lab, "rgi": _rgi, "hue": _hue}

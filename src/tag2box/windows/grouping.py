@@ -17,6 +17,7 @@ __all__ = ["Terms", "group", "similarity"]
 
 Ints = NDArray[np.int32]
 Terms = tuple[bool, bool, bool, bool]
+NONE = np.iinfo(np.int64).max  # no pair: later than any
 
 
 @kernel
@@ -28,22 +29,33 @@ def group(size: Ints, box: Ints, histogram: Ints, pairs: Ints, terms: Terms) -> 
     """
     n = (len(size) + 1) // 2
     start, length, touching = _lists(pairs, n)
+    # What each of `touching` is worth to a region of higher number. A pair is in the hands of the higher of
+    # its two, and only the best pair of each region is in the heap.
+    worth = np.full(len(touching), NONE)
     end = 2 * len(pairs)
     whole = size[:n].sum()
-    heap = [_entry(similarity(a, b, size, box, histogram, whole, terms), a, b) for a, b in pairs]
-    heapq.heapify(heap)
+    for r in range(n):
+        for j in range(start[r], start[r] + length[r]):
+            if touching[j] < r:
+                s = similarity(touching[j], np.int32(r), size, box, histogram, whole, terms)
+                worth[j] = _entry(s, touching[j], np.int32(r))
     into = np.arange(2 * n - 1).astype(np.int32)  # what each region has become part of; itself while it lives
+    heap = [_best(np.int32(r), start, length, touching, worth, into) for r in range(n)]
+    heapq.heapify(heap)
     met = np.zeros(2 * n - 1, np.int32)
     for i in range(n, 2 * n - 1):
         t = np.int32(i)
         a, b = _pair(heapq.heappop(heap))
         while into[a] != a or into[b] != b:  # a pair of the past
+            if into[b] == b:
+                heapq.heappush(heap, _best(b, start, length, touching, worth, into))
             a, b = _pair(heapq.heappop(heap))
         into[a] = into[b] = t
         _merge(a, b, t, size, box, histogram)
         most = end + length[a] + length[b]
         if most > len(touching):
             touching = np.concatenate((touching, np.empty(most, np.int32)))
+            worth = np.concatenate((worth, np.empty(most, np.int64)))
         start[t] = end
         for part in (a, b):
             for j in range(start[part], start[part] + length[part]):
@@ -51,10 +63,23 @@ def group(size: Ints, box: Ints, histogram: Ints, pairs: Ints, terms: Terms) -> 
                 if other != t and met[other] != t:
                     met[other] = t
                     touching[end] = other
-                    end += 1
                     s = similarity(other, t, size, box, histogram, whole, terms)
-                    heapq.heappush(heap, _entry(s, other, t))
+                    worth[end] = _entry(s, other, t)
+                    end += 1
         length[t] = end - start[t]
+        heapq.heappush(heap, _best(t, start, length, touching, worth, into))
+
+
+@kernel
+def _best(
+    r: np.int32, start: Ints, length: Ints, touching: Ints, worth: NDArray[np.int64], into: Ints
+) -> int:
+    """The best pair in the hands of region `r` whose other end lives, or `NONE`."""
+    best = NONE
+    for j in range(start[r], start[r] + length[r]):
+        if worth[j] < best and into[touching[j]] == touching[j]:
+            best = worth[j]
+    return best
 
 
 @kernel

@@ -19,10 +19,11 @@ from tag2box.runtime.checks import check_at_least, check_choice
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.color import blur, convert
+from tag2box.windows.edges import sort_edges
 from tag2box.windows.grouping import Terms, group
 from tag2box.windows.record import Windows
-from tag2box.windows.regions import describe, neighbors, pixel_bins
-from tag2box.windows.segmentation import segment, sort_edges
+from tag2box.windows.regions import common_parts, describe, neighbors, sides, unite
+from tag2box.windows.segmentation import pieces, segment
 
 __all__ = ["Windows", "WindowsConfig", "find_windows", "search_windows", "selective_search"]
 
@@ -241,15 +242,18 @@ def _hierarchies(
 def _of_one_space(
     smooth: NDArray[np.float32], mode: _Mode, space: str
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """The hierarchies of all scales and similarities in one color space."""
     h, w, _ = smooth.shape
-    boxes, position = [], []
     colors = convert(smooth, space)
-    edges = sort_edges(colors)
-    bins = pixel_bins(colors)
-    for k in mode.scales:
-        labels, n = segment(*edges, h, w, k, MIN_PIXELS)
-        size, box, histogram = describe(labels, n, bins)
-        pairs = neighbors(labels, n)
+    piece, parts = pieces(*sort_edges(colors), h, w, min(mode.scales), max(mode.scales))
+    regions, counts = zip(*(segment(parts, k, MIN_PIXELS) for k in mode.scales), strict=True)
+    part, of_scale = common_parts(np.stack(regions), np.array(counts))
+    labels = part[piece]
+    described, between = describe(colors, labels, of_scale.shape[1]), sides(labels)
+    boxes, position = [], []
+    for k, n, region in zip(mode.scales, counts, of_scale, strict=True):
+        size, box, histogram = unite(*described, region, n)
+        pairs = neighbors(between, region, n)
         for i, terms in enumerate(mode.similarities):
             group(size, box, histogram, pairs, terms)
             later = (FINE_LATER if k < FINE else 1.0) * (OTHERS_LATER if i > 1 else 1.0)

@@ -2,137 +2,192 @@
 
 Pixels are vertices, edges lead to the 8 neighbors and weigh the distance of the colors. Edges are taken by
 rising weight; one joins two components A and B when it weighs at most min(Int(A) + k/|A|, Int(B) + k/|B|),
-where Int is the heaviest edge inside. Weights are rounded down to 1/STEPS of a gray level, so that edges are
-sorted by counting: those of equal weight keep the order of the raster.
+where Int is the heaviest edge inside.
 
-4-neighbors would halve the time; with them overlap was a point behind OpenCV, which has 8. Asking only the
-edges of a minimum spanning tree, one for all k, would save a third. That is another segmentation (an edge
-that closes a cycle may join what an earlier edge of the cycle did not), and it cost a point as well.
+What every k would do is done once, for all of them (`pieces`): a component lives on as long as the smallest
+and the largest k agree on its edges, and is a finished piece as soon as they do not. The segmentation of one
+k (`segment`) goes on from there, with pieces instead of pixels and a third of the edges, to the same regions.
+
+Asking only the edges of a minimum spanning tree is another segmentation (an edge that closes a cycle may join
+what an earlier edge of the cycle did not), and it cost a point of overlap.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
+from tag2box.windows.edges import STEPS, Pixel, ends_of, steps
 
-__all__ = ["STEPS", "segment", "sort_edges"]
+__all__ = ["pieces", "segment"]
 
 Ints = NDArray[np.int32]
-Pixel = np.uint32  # unsigned: numba need not ask whether an index counts from the end
+Floats = NDArray[np.float32]
+Pieces = tuple[Ints, Floats, Ints, Floats]
 
-STEPS = 8
-N_WEIGHTS = 442 * STEPS + 1  # the longest distance in a cube of side 255 is 441.7
+CHUNK = 512  # edges that are looked at together, without a branch, to drop those inside a component
 
 
 @kernel
-def sort_edges(image: NDArray[np.float32]) -> tuple[Ints, Ints]:
-    """Edges of the (h, w, 3) `image` by rising weight, as (edge, first).
+def pieces(edge: Ints, first: Ints, h: int, w: int, lowest: float, highest: float) -> tuple[Ints, Pieces]:
+    """What segmentations of all k from `lowest` to `highest` share; `sort_edges` gives `edge` and `first`.
 
-    Edge 4p + d leads from pixel p to the right (d = 0), or down: left (1), straight (2), right (3).
-    Those of weight v / STEPS are `edge[first[v] : first[v + 1]]`.
+    The piece of each pixel (h, w), numbered in raster order, and for `segment`: the pixels of each piece,
+    its heaviest edge, and the edges between pieces as (m, 2) and their weights, infinite for those that no k
+    joins by.
     """
-    h, w, _ = image.shape
-    weight = np.full(4 * h * w, -1, np.int32)
-    first = np.zeros(N_WEIGHTS + 1, np.int32)
-    for y in range(h):
-        for x in range(w):
-            for d in range(4):
-                qy, qx = (y, x + 1) if d == 0 else (y + 1, x + d - 2)
-                if qy == h or qx < 0 or qx == w:
-                    continue
-                v = _distance(image, y, x, qy, qx)
-                weight[4 * (y * w + x) + d] = v
-                first[v + 1] += 1
-    first = np.cumsum(first).astype(np.int32)
-    at = first.copy()
-    edge = np.empty(first[-1], np.int32)
-    for e in range(4 * h * w):
-        v = weight[e]
-        if v >= 0:
-            edge[at[v]] = e
-            at[v] += 1
-    return edge, first
+    label, state, status = _join_what_all_join(edge, first, h, w, np.float32(lowest), np.float32(highest))
+    name = np.full(h * w, -1, np.int32)
+    size, heaviest = np.empty(h * w, np.int32), np.empty(h * w, np.float32)
+    n = 0
+    for p in range(h * w):
+        root = Pixel(_root(label[p]))
+        if name[root] < 0:
+            name[root] = n
+            size[n], heaviest[n] = np.int32(state[root, 0]), state[root, 1]
+            n += 1
+        label[p] = name[root]
+    left = np.empty(len(edge) + 1, np.int32)
+    m = 0
+    for i in range(len(edge)):
+        left[m] = i
+        m += status[i] > 0
+    ends, weight = np.empty((m + 1, 2), np.int32), np.empty(m + 1, np.float32)
+    step = steps(w)
+    between = v = 0
+    for i in left[:m]:
+        while i >= first[v + 1]:
+            v += 1
+        one, other = ends_of(edge[i], step)
+        ends[between, 0], ends[between, 1] = label[one], label[other]
+        weight[between] = np.float32(v) / np.float32(STEPS) if status[i] == 1 else np.float32(np.inf)
+        between += label[one] != label[other]
+    rest = size[:n].copy(), heaviest[:n].copy(), ends[:between], weight[:between]
+    return label.reshape(h, w), rest
 
 
 @kernel
-def segment(edge: Ints, first: Ints, h: int, w: int, k: float, min_pixels: int) -> tuple[Ints, int]:
-    """Labels (h, w), numbered in raster order, and their number; `sort_edges` gives `edge` and `first`.
+def segment(parts: Pieces, k: float, min_pixels: int) -> tuple[Ints, int]:
+    """The region of each piece, numbered as pieces are, and the number of regions; `parts` is of `pieces`.
 
     Components of fewer than `min_pixels` join a neighbor, again by rising weight.
     """
-    parent = np.full(h * w, -1, np.int32)  # minus the size of the component at its root
-    limit = np.full(h * w, k, np.float32)  # Int(A) + k/|A|, at the root of A
-    refused = np.empty(len(edge), np.int32)
+    size, heaviest, ends, weight = parts
+    n = len(size)
+    scale = np.float32(k)
+    label, after = np.arange(n).astype(np.int32), np.arange(n).astype(np.int32)
+    state = np.empty((n, 2), np.float32)  # pixels, and Int(A) + k/|A|, at the label of A
+    for i in range(n):
+        state[i, 0] = size[i]
+        state[i, 1] = heaviest[i] + scale / np.float32(size[i])
+    refused, some = np.empty(len(weight), np.int32), np.empty(CHUNK, np.int32)
     n_refused = 0
-    for v in range(len(first) - 1):
-        weight = np.float32(v) / np.float32(STEPS)
-        for i in range(first[v], first[v + 1]):
-            a, b = _ends(parent, edge[i], w)
+    for start in range(0, len(weight), CHUNK):
+        m = 0
+        for i in range(start, min(start + CHUNK, len(weight))):
+            some[m] = i
+            m += label[Pixel(ends[i, 0])] != label[Pixel(ends[i, 1])]
+        for i in some[:m]:
+            a, b = label[Pixel(ends[i, 0])], label[Pixel(ends[i, 1])]
             if a == b:
                 continue
-            if weight <= limit[a] and weight <= limit[b]:
-                root = _join(parent, a, b)
-                limit[root] = weight - np.float32(k) / np.float32(parent[root])
+            if weight[i] <= min(state[Pixel(a), 1], state[Pixel(b), 1]):
+                root = _join(label, after, state, a, b)
+                state[root, 1] = weight[i] + scale / state[root, 0]
             else:
-                refused[n_refused] = edge[i]
+                refused[n_refused] = i
                 n_refused += 1
-    for e in refused[:n_refused]:
-        a, b = _ends(parent, e, w)
-        if a != b and max(parent[a], parent[b]) > -min_pixels:
-            _join(parent, a, b)
-    return _number(parent, h, w)
+    for i in refused[:n_refused]:
+        a, b = label[Pixel(ends[i, 0])], label[Pixel(ends[i, 1])]
+        if a != b and min(state[Pixel(a), 0], state[Pixel(b), 0]) < min_pixels:
+            _join(label, after, state, a, b)
+    return _number(label)
 
 
 @kernel
-def _distance(image: NDArray[np.float32], y: int, x: int, qy: int, qx: int) -> int:
-    a = image[y, x, 0] - image[qy, qx, 0]
-    b = image[y, x, 1] - image[qy, qx, 1]
-    c = image[y, x, 2] - image[qy, qx, 2]
-    return int(np.sqrt(a * a + b * b + c * c) * np.float32(STEPS))
+def _join_what_all_join(
+    edge: Ints, first: Ints, h: int, w: int, lowest: np.float32, highest: np.float32
+) -> tuple[Ints, Floats, NDArray[np.uint8]]:
+    """Labels of pixels, negative (~label) where finished, (pixels, Int) at labels, and what became of edges.
+
+    An edge is inside a component (0), is left to each k (1), or joins for none (2).
+    """
+    label, after = np.arange(h * w).astype(np.int32), np.arange(h * w).astype(np.int32)
+    state = np.zeros((h * w, 2), np.float32)
+    state[:, 0] = 1
+    status, some = np.empty(len(edge), np.uint8), np.empty(CHUNK, np.int32)
+    step = steps(w)
+    v = 0
+    for start in range(0, len(edge), CHUNK):
+        m = 0
+        for i in range(start, min(start + CHUNK, len(edge))):
+            p, q = ends_of(edge[i], step)
+            a, b = label[p], label[q]
+            finished = (a & b) < 0
+            status[i] = (a != b) & finished
+            some[m] = i
+            m += (a != b) & (not finished)
+        for i in some[:m]:
+            while i >= first[v + 1]:
+                v += 1
+            weight = np.float32(v) / np.float32(STEPS)
+            p, q = ends_of(edge[i], step)
+            a, b = label[p], label[q]
+            if a == b:
+                continue
+            if (a | b) >= 0 and weight <= min(_limit(state, a, lowest), _limit(state, b, lowest)):
+                state[_join(label, after, state, a, b), 1] = weight
+            elif (a >= 0 and weight > _limit(state, a, highest)) or (
+                b >= 0 and weight > _limit(state, b, highest)
+            ):
+                status[i] = 2
+            else:
+                status[i] = 1
+                for each in (a, b):
+                    if each >= 0:
+                        _relabel(label, after, each, ~each)
+    return label, state, status
 
 
 @kernel
-def _ends(parent: Ints, edge: int, w: int) -> tuple[Pixel, Pixel]:
-    """The roots of the two components that `edge` touches."""
-    p = Pixel(edge >> 2)
-    d = edge & 3
-    q = Pixel(p + (w + d - 2 if d else 1))
-    if parent[p] == parent[q] >= 0:  # most edges: spares the two searches
-        return p, p
-    return _find(parent, p), _find(parent, q)
+def _limit(state: Floats, a: np.int32, k: np.float32) -> np.float32:
+    return np.float32(state[Pixel(a), 1] + k / state[Pixel(a), 0])
 
 
 @kernel
-def _find(parent: Ints, p: Pixel) -> Pixel:
-    up = parent[p]
-    while up >= 0:
-        above = parent[Pixel(up)]
-        if above < 0:
-            return Pixel(up)
-        parent[p] = above  # shortens the path for the next search
-        p, up = Pixel(up), above
-    return p
+def _root(label: np.int32) -> np.int32:
+    return label if label >= 0 else ~label
 
 
 @kernel
-def _join(parent: Ints, a: Pixel, b: Pixel) -> Pixel:
-    if parent[a] > parent[b]:
+def _join(label: Ints, after: Ints, state: Floats, a: np.int32, b: np.int32) -> Pixel:
+    """Give the smaller of two components the label of the larger, which is returned."""
+    if state[Pixel(a), 0] < state[Pixel(b), 0]:
         a, b = b, a
-    parent[a] += parent[b]
-    parent[b] = a
-    return a
+    _relabel(label, after, b, a)
+    after[Pixel(a)], after[Pixel(b)] = after[Pixel(b)], after[Pixel(a)]  # two circles become one
+    state[Pixel(a), 0] += state[Pixel(b), 0]
+    return Pixel(a)
 
 
 @kernel
-def _number(parent: Ints, h: int, w: int) -> tuple[Ints, int]:
-    labels = np.empty((h, w), np.int32)
-    name = np.full(h * w, -1, np.int32)
+def _relabel(label: Ints, after: Ints, a: np.int32, new: np.int32) -> None:
+    """Walk around the circle of a's component."""
+    p = Pixel(a)
+    while True:
+        label[p] = new
+        p = Pixel(after[p])
+        if p == Pixel(a):
+            return
+
+
+@kernel
+def _number(label: Ints) -> tuple[Ints, int]:
+    """Labels numbered by first appearance."""
+    name, out = np.full(len(label), -1, np.int32), np.empty(len(label), np.int32)
     n = 0
-    for y in range(h):
-        for x in range(w):
-            root = _find(parent, Pixel(y * w + x))
-            if name[root] < 0:
-                name[root] = n
-                n += 1
-            labels[y, x] = name[root]
-    return labels, n
+    for p in range(len(label)):
+        if name[label[p]] < 0:
+            name[label[p]] = n
+            n += 1
+        out[p] = name[label[p]]
+    return out, n

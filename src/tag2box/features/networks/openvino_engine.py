@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tag2box.errors import InputError
 from tag2box.features.backbone import Network
 from tag2box.features.networks.engine import How
-from tag2box.features.networks.processor import guard_onednn
+from tag2box.features.networks.processor import computes_halves, guard_onednn, instructions, saturates
 
 if TYPE_CHECKING:
     import openvino as ov
@@ -47,12 +47,14 @@ class OpenVino:
     ) -> None:
         import openvino as ov
 
+        device, settings = _settings(how, _core().available_devices)
         if how.precision == "int8":
-            network = network.rounded()
+            rounded = network.rounded()
+            # Overflowing sums are further from a run's 8-bit numbers than exact ones are.
+            network = network if device == "CPU" and _saturates() else rounded
         model = _part(network, start, end, grid)
         if network.size is not None and start is None:
             shape = _own_batch(model, shape)
-        device, settings = _settings(how, _core().available_devices)
         try:
             prepared = _prepared(model, network, shape, image=start is None)
             compiled = _core().compile_model(prepared, device, settings)
@@ -119,15 +121,27 @@ def _settings(how: How, available: list[str]) -> tuple[str, dict[str, Any]]:
         # Every process would bind its first thread to the first core: workers would share that one.
         settings["ENABLE_CPU_PINNING"] = False
     # Around 8-bit convolutions f32 is faster than bf16, where both are there.
-    settings["INFERENCE_PRECISION_HINT"] = "f32" if how.precision == "int8" else how.precision
+    in_f32 = how.precision == "int8" or (device == "CPU" and not computes_halves())
+    settings["INFERENCE_PRECISION_HINT"] = "f32" if in_f32 else how.precision
     return device, settings
 
 
 def capabilities(device: str) -> list[str]:
     """OpenVINO's words for what a device can do."""
     core = _core()
-    words: list[str] = core.get_property(_device(device, core.available_devices), "OPTIMIZATION_CAPABILITIES")
-    return words
+    name = _device(device, core.available_devices)
+    words: list[str] = core.get_property(name, "OPTIMIZATION_CAPABILITIES")
+    return words if name != "CPU" else [word for word in words if word not in _not_here()]
+
+
+def _not_here() -> set[str]:
+    """What OpenVINO says of the processor that is not so: it fails there, or comes out wrong."""
+    return (set() if computes_halves() else {"BF16", "FP16"}) | ({"INT8"} if _saturates() else set())
+
+
+@lru_cache(maxsize=1)
+def _saturates() -> bool:
+    return saturates(instructions())
 
 
 def devices() -> dict[str, str]:

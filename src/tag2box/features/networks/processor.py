@@ -11,7 +11,7 @@ import os
 import platform
 from collections.abc import Callable, Container
 
-__all__ = ["guard_onednn", "identity", "instructions", "onednn_cap"]
+__all__ = ["computes_halves", "guard_onednn", "identity", "instructions", "onednn_cap", "saturates"]
 
 # (leaf, subleaf) -> eax, ebx, ecx, edx
 Cpuid = Callable[[int, int], tuple[int, int, int, int]]
@@ -20,15 +20,46 @@ Cpuid = Callable[[int, int], tuple[int, int, int, int]]
 VARIABLES = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")
 # The highest instruction set below AMX. Processors with less are not affected by it.
 CAP = "AVX512_CORE_FP16"
+# Limits under which oneDNN has no kernels for bf16 and f16. OpenVINO looks at the processor, and not
+# at the limit: it would ask for them all the same, and fail or crash.
+NO_HALVES = {"SSE41", "AVX", "AVX2", "AVX2_VNNI", "AVX2_VNNI_2"}
+WITHOUT_VNNI = {"SSE41", "AVX", "AVX2", "AVX512_CORE"}
 PALETTES = 0x1D
 
 
 def guard_onednn() -> None:
     """Hold oneDNN below AMX in this process where AMX is broken, unless the user has set a limit."""
-    if any(name in os.environ for name in VARIABLES):
+    if _limit():
         return
     if cap := onednn_cap(instructions(), _read_cpuid()):
         os.environ[VARIABLES[0]] = cap
+
+
+def computes_halves() -> bool:
+    """Whether the limit that is set, if one is, leaves oneDNN what it needs for bf16 and f16."""
+    return _limit().upper() not in NO_HALVES
+
+
+def saturates(features: Container[str], limit: str | None = None) -> bool:
+    """Whether products of 8-bit numbers are added up in 16 bits, which overflow: x86 without VNNI does so.
+
+    Parameters
+    ----------
+    features : container of str
+        What the processor says that it has, in LLVM's names.
+    limit : str, optional
+        The instruction set that oneDNN is held to; the one that is set, if none is given.
+    """
+    limit = (_limit() if limit is None else limit).upper()
+    if "sse2" not in features or limit in WITHOUT_VNNI:
+        return "sse2" in features
+    small = "avxvnni" in features  # the form of it for processors without AVX-512
+    return not small if limit in {"AVX2_VNNI", "AVX2_VNNI_2"} else not (small or "avx512vnni" in features)
+
+
+def _limit() -> str:
+    """The instruction set that oneDNN is held to; empty where it is not."""
+    return next((os.environ[name] for name in VARIABLES if os.environ.get(name)), "")
 
 
 def identity() -> list[object]:
@@ -58,9 +89,9 @@ def _has_palette(cpuid: Cpuid) -> bool:
     last_leaf = cpuid(0, 0)[0]  # what is asked beyond it is answered with it, on Intel
     if last_leaf < PALETTES or cpuid(PALETTES, 0)[0] < 1:
         return False
-    _, ebx, rows, _ = cpuid(PALETTES, 1)
-    bytes_per_row, tiles = ebx & 0xFFFF, ebx >> 16
-    return min(rows, bytes_per_row, tiles) > 0
+    eax, ebx, rows, _ = cpuid(PALETTES, 1)
+    bytes_in_all, bytes_per_tile, bytes_per_row, tiles = eax & 0xFFFF, eax >> 16, ebx & 0xFFFF, ebx >> 16
+    return min(rows, bytes_in_all, bytes_per_tile, bytes_per_row, tiles) > 0
 
 
 def instructions() -> set[str]:
