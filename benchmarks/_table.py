@@ -38,7 +38,7 @@ def _rows(name: str) -> Iterator[tuple[Row, bool]]:
 
 def row(line: Line) -> Row:
     ours, rival = (f"{figure:.4g} {line.unit}".strip() for figure in (line.ours, line.rival))
-    bar = "" if line.bar is None else f"{line.bar:g} x {'met' if line.ratio >= line.bar else 'MISSED'}"
+    bar = "" if line.bar is None else f"{line.bar:.3g} x {'met' if line.ratio >= line.bar else 'MISSED'}"
     quality = line.quality
     if line.value is not None and line.floor is not None:
         held = f"{line.value:.4g}, {'BELOW' if line.fallen else 'at least'} {line.floor:.4g}"

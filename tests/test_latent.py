@@ -53,7 +53,7 @@ def test_gradient_is_that_of_finite_differences(loss, omega, bias):
     def maximum(scores, offsets):
         return segment_smoothed_max(scores, offsets, 0.3, omega)
 
-    objective = BagObjective(problem(bags, y, 0.7, bias), LOSSES[loss], maximum)
+    objective = BagObjective(problem(bags, y, 0.7, bias), LOSSES[loss], maximum, by_rows=bias != 1.0)
     theta = np.random.default_rng(5).normal(size=objective.problem.A.n_weights) / 5
     numeric = approx_fprime(theta, lambda t: objective(t)[0], 1e-7)
     np.testing.assert_allclose(objective(theta)[1], numeric, rtol=1e-4, atol=1e-4)
@@ -289,7 +289,8 @@ def test_scores_and_adjoint_are_those_of_the_whole_matrix(make, bias):
         np.testing.assert_allclose(plain.scores(theta), full @ theta, atol=1e-12)
     for n in (0, 3, 39):
         r = np.where(np.arange(40) < n, rng.normal(size=40), 0.0)
-        np.testing.assert_allclose(A.adjoint(r), full.T @ r, atol=1e-12)
+        for by_rows in (False, True):
+            np.testing.assert_allclose(A.adjoint(r, by_rows=by_rows), full.T @ r, atol=1e-12)
     some = np.array([7, 2, 30])
     theta = rng.normal(size=full.shape[1])
     np.testing.assert_allclose(A.take(some).scores(theta), A.scores(theta)[some])

@@ -48,7 +48,7 @@ VERSIONS = {
     "degrees": 1,
     "cover": 3,
     "initial": 1,
-    "refine": 4,
+    "refine": 5,
     "two_stream": 2,
     "retrain": 1,
     "findings": 5,

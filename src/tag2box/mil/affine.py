@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from tag2box.runtime.blas import one_thread
+from tag2box.runtime.compiled import kernel
 
 __all__ = ["Affine", "is_sparse"]
 
@@ -49,11 +50,18 @@ class Affine:
         scores = np.asarray(self.X @ theta[:d].astype(self.X.dtype, copy=False), dtype=np.float64)
         return scores + self.shift + (self.bias * theta[d] if self.bias > 0 else 0.0)
 
-    def adjoint(self, r: Floats) -> Floats:
-        """Σ_j r_j (x_j, β), the gradient of <r, scores> by θ."""
-        some = np.flatnonzero(r)  # a smoothed maximum leaves few, and so does a hinge
-        X, r = (self.X[some], r[some]) if len(some) < FEW * len(r) else (self.X, r)
-        w = np.asarray(X.T @ r.astype(X.dtype, copy=False), dtype=np.float64)
+    def adjoint(self, r: Floats, *, by_rows: bool = False) -> Floats:
+        """Σ_j r_j (x_j, β), the gradient of <r, scores> by θ.
+
+        A smoothed maximum and a hinge leave few r_j that are not 0. `by_rows` reads only those rows of a
+        dense X, each once and where it is; a product would read all, or a copy. The last bits differ.
+        """
+        if by_rows and isinstance(self.X, np.ndarray) and self.X.flags.c_contiguous:
+            w = _add_rows(self.X, r)
+        else:
+            some = np.flatnonzero(r)
+            X, few = (self.X[some], r[some]) if len(some) < FEW * len(r) else (self.X, r)
+            w = np.asarray(X.T @ few.astype(X.dtype, copy=False), dtype=np.float64)
         return np.append(w, self.bias * r.sum()) if self.bias > 0 else w
 
     def take(self, rows: NDArray[np.intp]) -> "Affine":
@@ -68,3 +76,15 @@ class Affine:
     def few_threads(self) -> AbstractContextManager[Any]:
         """A context in which BLAS keeps to one thread if the products here are small."""
         return one_thread() if self.X.size < SMALL else nullcontext()
+
+
+@kernel
+def _add_rows(X: NDArray[Any], r: Floats) -> Floats:
+    """Σ_j r_j x_j in float64, over the r_j that are not 0."""
+    out = np.zeros(X.shape[1])
+    for j in range(len(r)):
+        if r[j] != 0:
+            row, factor = X[j], r[j]
+            for i in range(len(out)):
+                out[i] += factor * row[i]
+    return out

@@ -42,12 +42,19 @@ class BagProblem:
 
 
 class BagObjective:
-    """θ -> the objective and its gradient, the function that goes to L-BFGS."""
+    """θ -> the objective and its gradient, the function that goes to L-BFGS; `by_rows`: see `Affine`."""
 
     def __init__(
-        self, problem: BagProblem, loss: Loss, maximum: Maximum, center: Floats | None = None
+        self,
+        problem: BagProblem,
+        loss: Loss,
+        maximum: Maximum,
+        center: Floats | None = None,
+        *,
+        by_rows: bool = False,
     ) -> None:
-        self.problem, self.loss, self.maximum, self.center = problem, loss, maximum, center
+        self.problem, self.loss, self.maximum = problem, loss, maximum
+        self.center, self.by_rows = center, by_rows
 
     def __call__(self, theta: NDArray[Any]) -> tuple[float, Floats]:
         """The value at `theta` and its gradient."""
@@ -56,7 +63,7 @@ class BagObjective:
         value, slope = self.loss(p.y * f)
         r = np.repeat(p.cost * slope * p.y, p.sizes) * u  # (n,) derivative by each score
         way = theta if self.center is None else theta - self.center
-        return float(way @ way / 2 + p.cost @ value), way + p.A.adjoint(r)
+        return float(way @ way / 2 + p.cost @ value), way + p.A.adjoint(r, by_rows=self.by_rows)
 
 
 def lbfgs(objective: BagObjective, theta: Floats, max_iter: int, tol: float) -> tuple[Floats, float, int]:
@@ -76,7 +83,8 @@ def andrews_start(problem: BagProblem) -> Floats:
     offsets = np.append(np.flatnonzero(begins), len(positive))
     means = BagProblem(problem.A, offsets, problem.y[bag], problem.cost[bag])
     # It is only a start: a hundredth of the first gradient is near enough.
-    return lbfgs(BagObjective(means, squared_hinge, _mean), np.zeros(problem.A.n_weights), 200, 1e-2)[0]
+    objective = BagObjective(means, squared_hinge, _mean, by_rows=True)
+    return lbfgs(objective, np.zeros(problem.A.n_weights), 200, 1e-2)[0]
 
 
 def _mean(scores: Floats, offsets: Ints) -> tuple[Floats, Floats]:

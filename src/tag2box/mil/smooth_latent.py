@@ -151,7 +151,7 @@ class SmoothLatentSVC(BagClassifier):
 
     def _solve(self, problem: BagProblem, theta: Floats) -> tuple[Floats, list[float], int]:
         maximum = partial(segment_smoothed_max, mu=self.mu, omega=self.omega, top=self.top)
-        objective = BagObjective(problem, LOSSES[self.loss], maximum)
+        objective = BagObjective(problem, LOSSES[self.loss], maximum, by_rows=True)
         start = objective(theta)[0]
         theta, end, n_iter = lbfgs(objective, theta, self.max_iter, self.tol)
         if n_iter >= self.max_iter:

@@ -272,7 +272,7 @@ class _Class:
         with A.few_threads():
             if self.config.method == "slsvm":
                 maximum = partial(segment_smoothed_max, mu=self.config.mu, omega="l2")
-                objective = BagObjective(problem, LOSSES[self.config.loss], maximum)
+                objective = BagObjective(problem, LOSSES[self.config.loss], maximum, by_rows=True)
                 self.theta = lbfgs(objective, self.theta, MAX_ITER, self.config.tol)[0]
             else:
                 half = ConvexHalf(problem, self.config.loss)
