@@ -218,7 +218,8 @@ def test_odd_photos_are_refused_where_that_is_wanted(odd, call, tmp_path):
     status, _, err = call(*words)
     assert status == 2
     assert "5 images cannot be used" in err
-    assert err.count("\n") == 1
+    said = [line for line in err.splitlines() if not line.startswith("first look")]  # if that takes long
+    assert len(said) == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")

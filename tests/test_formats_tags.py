@@ -201,7 +201,7 @@ def test_missing_files_are_named_or_skipped(flat):
     path.write_text("file,tags\nx1.jpg,cat\n")
     with pytest.raises(InputError, match="names no image below"):
         read_images(flat, path, on_error="skip")
-    with pytest.raises(InputError, match="'fail' or 'skip'"):
+    with pytest.raises(InputError, match="must be one of fail, skip"):
         read_images(flat, path, on_error="ignore")
 
 
@@ -216,7 +216,7 @@ def test_missing_files_are_named_or_skipped(flat):
         ("t.csv", "file,cat\na.jpg,yes!\n", "line 2: under 'cat' expected 1, 0, -1"),
         ("t.csv", 'file,tags\na.jpg,"cat\n', "not CSV"),
         ("t.csv", "file,tags\na.jpg,\n", "names no class"),
-        ("t.csv", "file,cat\na.jpg,1\na.jpg,0\n", "line 3: 'a.jpg' both has and has not"),
+        ("t.csv", "file,cat\na.jpg,1\na.jpg,0\n", "line 3: 'a.jpg' is said to have the class 'cat' and not"),
         ("t.jsonl", "{", "line 1: not JSON"),
         ("t.jsonl", "[" * 100_000, "line 1: not JSON"),
         ("t.jsonl", "3", 'expected {"file"'),
