@@ -1,6 +1,7 @@
 """A real browser without a window, and what a person does on the review page."""
 
 import shutil
+import time
 
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
@@ -69,6 +70,7 @@ class Page:
 
     def tap(self, element):
         """With one finger."""
+        time.sleep(0.5)  # Chromium takes touches in quick succession for one gesture
         finger = ActionBuilder(self.browser, mouse=PointerInput("touch", "finger"))
         finger.pointer_action.move_to(element).pointer_down().pointer_up()
         finger.perform()
