@@ -117,7 +117,7 @@ class Trial:
             workers=2,
         )
         inputs = self.windows, self.features, judged, corrections, self.before, self.score, config.retrain
-        return learn_corrected(*inputs, vote_iou=config.detect.vote_iou), judged
+        return learn_corrected(*inputs, vote_iou=config.detect.vote_iou, workers=2), judged
 
     def boxes_alone(self, corrections, judged):
         """The rival: an SVM on the reviewed photos, and on nothing else."""

@@ -113,7 +113,7 @@ def test_pooling_runs_the_network_once_for_each_size(one_photo, monkeypatch, fin
     of, first = fit_context(maps, MapsConfig(context=4), fine_side), plain(4 * 320)
     photo_map(photo.source, 64, config)  # compiles it
     runs, run = [], WholePhoto.first
-    monkeypatch.setattr(WholePhoto, "first", lambda self, *a: runs.append(a[-1]) or run(self, *a))
+    monkeypatch.setattr(WholePhoto, "first", lambda self, *a: runs.extend(a[-1]) or run(self, *a))
     found = photo_vectors(first, of, config, photo)
     assert runs == ([128] if fine_side else [])
     pooled = pool_map(

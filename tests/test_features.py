@@ -169,7 +169,7 @@ def test_a_photo_is_run_once_at_each_size(monkeypatch):
     photo = np.random.default_rng(0).integers(0, 256, (90, 120, 3)).astype(np.uint8)
     runs = []
     first = WholePhoto.first
-    monkeypatch.setattr(WholePhoto, "first", lambda net, *a: runs.append(a[-1]) or first(net, *a))
+    monkeypatch.setattr(WholePhoto, "first", lambda net, *a: runs.extend(a[-1]) or first(net, *a))
     given = seen(photo, network)
     last, early, again = given.last(128), given.early(128), given.last(128)
     given.early(64)

@@ -286,6 +286,7 @@ def learn_again(
             score,
             config.retrain,
             vote_iou=config.detect.vote_iou,
+            workers=runner.workers,
             progress=runner.progress,
         ),
     )

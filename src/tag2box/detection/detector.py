@@ -187,8 +187,9 @@ class Detector:
             The boxes by class, best first.
         """
         self.check_network()
-        windows, X, map_ = self.describe(source, threads=threads)
-        return self.select(self.scorer(X, windows.xyxy, windows.sizes[0], map_), windows)
+        with one_thread():  # products of one photo are small
+            windows, X, map_ = self.describe(source, threads=threads)
+            return self.select(self.scorer(X, windows.xyxy, windows.sizes[0], map_), windows)
 
     def describe(
         self, source: Source, *, threads: int = 1
@@ -216,7 +217,7 @@ class Detector:
         search = partial(search_windows, seen.decoded or source, self.windows, threads=threads)
         with ThreadPoolExecutor(1) as pool:
             searching = pool.submit(search) if threads > 1 else None
-            map_ = self._map(seen, fine_side)  # the network runs on one thread until it has windows
+            map_ = self._map(seen, fine_side)
             windows = searching.result() if searching else search()
         photo = Photo(seen, map_, windows.sizes[0], windows.xyxy)
         if self.context is None:
@@ -258,13 +259,11 @@ class Detector:
 
     def _map(self, seen: Seen, fine_side: int) -> NDArray[np.float16] | None:
         """The last map of a photo, if it is needed; what else takes no windows is run too, and kept there."""
-        if seen.net.cut:
-            for side in self.features.levels:
-                seen.early(side)
-        if self.context is None and not self.scorer.needs_map:
+        needs_map = self.context is not None or self.scorer.needs_map
+        sides = [side for side in (fine_side, self.maps.side) if side] if needs_map else []
+        seen.run(self.features.levels if seen.net.cut else (), sides)
+        if not needs_map:
             return None
-        if fine_side:
-            seen.last(fine_side)
         return photo_map(seen, self.maps.side, self.features)
 
     def select(self, scores: NDArray[np.float32], windows: Windows) -> Detections:

@@ -10,6 +10,7 @@ What lies before the cut is run once for a photo and a side, whoever asks first:
 early map, and the rest of the network makes the last map of it.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -60,11 +61,11 @@ class WholePhoto:
     def _first_of_nothing(self) -> Map:
         """The map of a gray photo, to see how large it is and how many channels it has."""
         h, w = self.network.size or (3 * self.block, 4 * self.block)
-        return self._run(self._first, np.full((h, w, 3), 128, np.uint8))
+        return self._run(self._first, [np.full((h, w, 3), 128, np.uint8)])[0]
 
     @cached_property
     def _of_nothing(self) -> Map:
-        return self.last(self._first_of_nothing)
+        return self.last([self._first_of_nothing])[0]
 
     @property
     def stride(self) -> float:
@@ -97,20 +98,22 @@ class WholePhoto:
             return np.broadcast_to(np.array(self._of_nothing.shape[:2]), sizes.shape).copy()
         return self._blocks(sizes, side) * self.cells
 
-    def first(self, photo: NDArray[np.uint8], size: tuple[int, int], side: int) -> Map:
-        """The map at the cut, or the last one, of a photo of `size` (height, width), perhaps shrunk."""
-        h, w = self.network.size or (self._blocks(np.array(size), side) * self.block).tolist()
-        return self._run(
-            self._first, np.asarray(Image.fromarray(photo).resize((w, h), Image.Resampling.BILINEAR))
-        )
+    def first(self, photo: NDArray[np.uint8], size: tuple[int, int], sides: Sequence[int]) -> list[Map]:
+        """The maps at the cut, or the last ones, of a photo of `size` (height, width), perhaps shrunk."""
+        return self._run(self._first, (self._resized(photo, size, side) for side in sides))
 
-    def last(self, first: Map) -> Map:
-        """The last map, from what `first` gives."""
-        return self._run(self._rest, first) if self.cut else first
+    def last(self, first: Sequence[Map]) -> list[Map]:
+        """The last maps, from what `first` gives."""
+        return self._run(self._rest, first) if self.cut else list(first)
 
     @staticmethod
-    def _run(part: Part, x: NDArray[np.uint8] | Map) -> Map:
-        return np.asarray(part(x[None])[0])
+    def _run(part: Part, inputs: Iterable[NDArray[np.uint8] | Map]) -> list[Map]:
+        """As many at a time as there are threads."""
+        return [np.asarray(result[0]) for result in part.each(x[None] for x in inputs)]
+
+    def _resized(self, photo: NDArray[np.uint8], size: tuple[int, int], side: int) -> NDArray[np.uint8]:
+        h, w = self.network.size or (self._blocks(np.array(size), side) * self.block).tolist()
+        return np.asarray(Image.fromarray(photo).resize((w, h), Image.Resampling.BILINEAR))
 
     def _blocks(self, sizes: Sizes, side: int) -> Sizes:
         """Sizes in pixels as multiples of the block, the long side near `side`."""
@@ -136,12 +139,17 @@ class Seen:
 
     def early(self, side: int) -> Map:
         """The map at the cut, with the long side of the photo near `side` pixels."""
-        if side not in self._first:
-            self._first[side] = self.net.first(self.photo, self.size, side)
+        self.run([side], [])
         return self._first[side]
 
     def last(self, side: int) -> Map:
         """The network's last map."""
-        if side not in self._last:
-            self._last[side] = self.net.last(self.early(side))
+        self.run([], [side])
         return self._last[side]
+
+    def run(self, early: Iterable[int], last: Iterable[int]) -> None:
+        """Run the network for what is missing of these maps."""
+        last = [side for side in dict.fromkeys(last) if side not in self._last]
+        missing = [side for side in dict.fromkeys([*last, *early]) if side not in self._first]
+        self._first.update(zip(missing, self.net.first(self.photo, self.size, missing), strict=True))
+        self._last.update(zip(last, self.net.last([self._first[side] for side in last]), strict=True))

@@ -82,6 +82,7 @@ def learn_corrected(
     config: RetrainConfig,
     *,
     vote_iou: float = 1.0,
+    workers: int | None = 1,
     progress: Progress = silent,
 ) -> Refined:
     """The detector of every class with what a person said, from the one without.
@@ -101,6 +102,7 @@ def learn_corrected(
         negatives,
         replace(config.svm, C=SURE * config.C),
         center=Weights(share[:, None] * start.W, share * start.b),
+        workers=workers,
         progress=progress,
         label="learning with corrections",
     )
