@@ -18,7 +18,7 @@ from tag2box.features.record import Features
 from tag2box.images import ImageSet, Truth
 from tag2box.neighbors.search import group_neighbors
 from tag2box.pipeline import Config
-from tag2box.report.charts import gain_chart, recall_chart
+from tag2box.report.charts import LEFT, gain_chart, recall_chart
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
 from tag2box.report.thumbnails import AFTER, BEFORE, Thumbnails, votes
@@ -270,7 +270,7 @@ def test_a_curve_keeps_every_hit_among_thousands_of_misses():
     hit[[0, 1, 4, 9, 4000]] = True
     recall, precision = np.cumsum(hit) / 6, np.cumsum(hit) / np.arange(1, 5001)
     curve = points(recall_chart(recall, precision, "rare hits"), "curve")
-    x0, x1 = 44, 360 - 12
+    x0, x1 = LEFT, 360 - 12
     for r, p in zip(recall[hit], precision[hit], strict=True):
         here = np.abs(curve[:, 0] - (x0 + (x1 - x0) * r)) < 0.06
         assert (np.abs(curve[here, 1] - (200 - 188 * p)) < 0.06).any()
