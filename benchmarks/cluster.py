@@ -10,9 +10,8 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from benchmarks import Line, Skip, data
-from benchmarks.workers import best, stages
-from tag2box.data.reading import read_images
+from benchmarks import Line
+from benchmarks.workers import best, photos, stages
 from tag2box.pipeline import Config
 from tag2box.run_folder import RunFolder, fit_run
 from tag2box.runtime.cluster import using
@@ -23,10 +22,7 @@ PHOTOS, ROUNDS = 128, 2
 
 
 def run():
-    if not Path("/proc/self/stat").is_file():
-        raise Skip("only Linux tells the CPU time of every process")
-    everything = read_images(data("voc6") / "VOC2007", split="trainval")
-    images = everything.take(np.random.default_rng(0).permutation(len(everything))[:PHOTOS])
+    images = photos(PHOTOS)
     rounds = []
     with TemporaryDirectory() as name, using("local:2", name):
         folder = Path(name)

@@ -28,10 +28,7 @@ TICK = os.sysconf("SC_CLK_TCK")
 
 
 def run():
-    if not Path("/proc/self/stat").is_file():
-        raise Skip("only Linux tells the CPU time of every process")
-    everything = read_images(data("voc6") / "VOC2007", split="trainval")
-    images = everything.take(np.random.default_rng(0).permutation(len(everything))[:PHOTOS])
+    images = photos(PHOTOS)
     rounds = []
     with TemporaryDirectory() as folder:
         fit_run(images, Config(), Path(folder) / "learned", workers=2)
@@ -49,6 +46,14 @@ def run():
             f"{sum(alone_cpu) / took:.2f} x on idle cores"
         )
         yield Line(name, wall, alone_wall, "s", "one worker", quality)
+
+
+def photos(n):
+    """So many photos of VOC, at random, or `Skip`."""
+    if not Path("/proc/self/stat").is_file():
+        raise Skip("only Linux tells the CPU time of every process")
+    everything = read_images(data("voc6") / "VOC2007", split="trainval")
+    return everything.take(np.random.default_rng(0).permutation(len(everything))[:n])
 
 
 def stages(learned, images, folder, workers):
