@@ -18,7 +18,7 @@ from tag2box.features.crops import crop_map, pool_map
 from tag2box.features.networks.inference import How, Part
 from tag2box.features.whole_photo import Seen
 
-__all__ = ["BATCH", "Mode", "Pool", "Shared", "Warp", "padded"]
+__all__ = ["BATCH", "Mode", "Pool", "Shared", "Warp", "padded", "pooled"]
 
 Boxes = NDArray[np.float32]
 Photo = NDArray[np.uint8]  # (h, w, 3)
@@ -35,6 +35,14 @@ def padded(boxes: Boxes, padding: float) -> Boxes:
     """`boxes` with context: each side moved out by `padding` times the width or height."""
     margin = padding * (boxes[:, 2:] - boxes[:, :2])
     return np.concatenate([boxes[:, :2] - margin, boxes[:, 2:] + margin], axis=1).astype(np.float32)
+
+
+def pooled(
+    map_: NDArray[np.floating], boxes: Boxes, size: NDArray[np.int64], padding: float, grid: int
+) -> NDArray[np.float32]:
+    """Averages of a photo's map in the parts of each box, (n, grid, grid, c); size: its width and height."""
+    shares = padded(boxes, padding) / np.tile(size, 2).astype(np.float64)
+    return pool_map(np.asarray(map_, np.float32), shares, grid)
 
 
 class Mode(Protocol):
@@ -58,9 +66,8 @@ class Pool:
 
     def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
         """The vector of each window, (n, grid, grid, c)."""
-        h, w = seen.photo.shape[:2]
-        shares = padded(boxes, self.padding) / np.array([w, h, w, h], np.float64)
-        return pool_map(seen.last(self.side), shares, self.grid)
+        size = np.array(seen.photo.shape[1::-1])
+        return pooled(seen.last(self.side), boxes, size, self.padding, self.grid)
 
 
 class Warp:

@@ -23,8 +23,7 @@ from tag2box.data.decoding import READING_SIDE, Source, read_small
 from tag2box.errors import InputError
 from tag2box.features.automatic import cut_of, how_of, network_of, resolved
 from tag2box.features.config import FeaturesConfig
-from tag2box.features.crops import pool_map
-from tag2box.features.modes import Mode, Pool, Shared, Warp, padded
+from tag2box.features.modes import Mode, Pool, Shared, Warp, pooled
 from tag2box.features.networks.content import network_hash
 from tag2box.features.projection import Projection
 from tag2box.features.whole_photo import Seen, WholePhoto
@@ -149,8 +148,7 @@ def pooled_features(
 
     size: the width and height of the photo.
     """
-    shares = padded(as_boxes(boxes), config.padding) / np.tile(size, 2).astype(np.float64)
-    return pool_map(np.asarray(map_, np.float32), shares, config.grid).reshape(len(boxes), -1)
+    return pooled(map_, as_boxes(boxes), size, config.padding, config.grid).reshape(len(boxes), -1)
 
 
 def check_finite(numbers: NDArray[np.floating], source: Source | Seen, config: FeaturesConfig) -> None:
