@@ -140,6 +140,9 @@ def write_odd(path, kind):
         return net.save(path, OPEN, {"map": ["n", "mh", "mw", 8]})
     if kind == "several outputs":
         return net.save(path, OPEN, {name: ["n", 8, f"h{name}", f"w{name}"] for name in stages})
+    if kind == "boxes":  # a detector
+        net.add("Reshape", x, net.ints(1, -1, 4), out="boxes")
+        return net.save(path, [1, 3, 64, 64], {"boxes": [1, 32, 4]})
     if kind == "four at once":
         net.add("Flatten", net.add("GlobalAveragePool", x), axis=1, out="vectors")
         return net.save(path, [4, 3, 64, 64], {"vectors": [4, 8]})

@@ -53,6 +53,7 @@ def test_networks_are_understood_from_their_graphs(tmp_path, write, how, expecte
     [
         ("channels last out", "stage3", True, None),
         ("several outputs", "stage3", True, None),
+        ("boxes", "stage3", True, None),
         ("four at once", "stage3", True, None),
         ("stride 30", "map", False, 30),
         ("squares of seven", "map", False, 112),
@@ -177,6 +178,11 @@ def test_what_check_has_written_is_enough_for_a_run(tmp_path):
     assert "cut out of the map residual0" in answer.output
     assert "a guess" in answer.output
     assert "thing" in run_all(tmp_path, path, *FAST)
+
+
+def test_a_cut_that_a_toml_leaves_out_is_told(tmp_path):
+    answer = CliRunner().invoke(app, ["network", "check", str(write_cnn(tmp_path / "c.onnx"))])
+    assert 'its TOML names no cut (cut = "residual0" would be one) (pool)' in answer.output
 
 
 def test_what_cannot_be_understood_is_one_line(tmp_path):

@@ -15,8 +15,9 @@ from tag2box.errors import InputError
 from tag2box.features.automatic import resolved
 from tag2box.features.backbone import Network, load_network, network_toml
 from tag2box.features.config import FeaturesConfig
-from tag2box.features.networks.understanding import MEAN, STD, understand
-from tag2box.features.one_photo import photo_map, pooled_features, raw_features
+from tag2box.features.networks.understanding import MEAN, STD, possible_cut, understand
+from tag2box.features.one_photo import photo_map, pooled_features, raw_features, see
+from tag2box.maps.context import finer_side
 from tag2box.maps.object_maps import Maps, MapsConfig, fit_object_maps
 from tag2box.report.thumbnails import Heat, with_heat
 from tag2box.runtime.files import write_whole
@@ -31,19 +32,23 @@ DRAWN = 480
 MODES = {
     "shared": "cut out of the map {cut}, then run through the rest",
     "warp": "cut out of the photo, then run through all of it",
-    "pool": "averages of its map, as it has no place to be cut",
+    "pool": "averages of its map, as {why}",
 }
 
 
 @dataclass(frozen=True)
 class NetworkCheck:
-    """network: as understood, or as its TOML says. map_shape: (h, w, c) of a photo. guessed: its colors."""
+    """network: as understood, or as its TOML says. map_shape: (h, w, c) of a photo. guessed: its colors.
+
+    possible_cut: where it could be cut into windows, if its TOML names no such place.
+    """
 
     network: Network
     config: FeaturesConfig
     map_shape: tuple[int, int, int]
     windows_per_second: float
     guessed: bool
+    possible_cut: str | None
     written: tuple[Path, ...]
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,7 +78,9 @@ class NetworkCheck:
         network, (h, w, c) = self.network, self.map_shape
         sizes = f"{network.size[0]} x {network.size[1]} pixels" if network.size else "any size"
         guess = ": a guess, correct them in the TOML if yours differ" if self.guessed else ""
-        mode = MODES[self.config.mode].format(cut=network.cut)
+        cut = self.possible_cut
+        why = f'its TOML names no cut (cut = "{cut}" would be one)' if cut else "it has no place to be cut"
+        mode = MODES[self.config.mode].format(cut=network.cut, why=why)
         lines = [
             f"input    {network.input or 'the only one'}, images of {sizes}, {network.channels}",
             f"colors   mean {_numbers(network.mean)}, std {_numbers(network.std)}{guess}",
@@ -117,9 +124,15 @@ def check_network(file: Path, photo: Path | None, runtime: str) -> NetworkCheck:
         write_whole(picture, _drawn(photo, map_))
         written.append(picture)
     h, w, c = map_.shape
-    speed = _windows_per_second(source, config)
-    guessed = is_new and _has_usual_colors(network)
-    return NetworkCheck(network, config, (h, w, c), speed, guessed, tuple(written))
+    return NetworkCheck(
+        network,
+        config,
+        (h, w, c),
+        _windows_per_second(source, config, finer_side(MapsConfig(), network)),
+        guessed=is_new and _has_usual_colors(network),
+        possible_cut=possible_cut(network) if network.cut is None else None,
+        written=tuple(written),
+    )
 
 
 def _commented(network: Network) -> str:
@@ -140,20 +153,23 @@ def _noise() -> NDArray[np.uint8]:
     return np.asarray(Image.fromarray(coarse).resize((500, 375)))
 
 
-def _windows_per_second(source: Source, config: FeaturesConfig) -> float:
-    """By the best of a few rounds over one photo, after one that compiles."""
+def _windows_per_second(source: Source, config: FeaturesConfig, fine_side: int) -> float:
+    """With the photo's maps, as in a run, by the best of a few rounds over it after one that compiles."""
     width, height = read_small(source, 64)[1]
     rng = np.random.default_rng(0)
     corner, side = rng.uniform(0, 0.6, (WINDOWS, 2)), rng.uniform(0.1, 0.4, (WINDOWS, 2))
     size = np.array([width, height])
     boxes = (np.hstack([corner, corner + side]) * np.tile(size, 2)).astype(np.float32)
+    sides = [MapsConfig().side, *([fine_side] if fine_side else [])]
     seconds = []
     for _ in range(1 + ROUNDS):
         start = perf_counter()
-        if config.mode == "pool":  # as in a run, of the map that is made anyway
-            pooled_features(photo_map(source, MapsConfig().side, config), boxes, size, config)
+        seen = see(source, config, side=max(sides))
+        maps = [photo_map(seen, side, config) for side in sides]
+        if config.mode == "pool":
+            pooled_features(maps[-1], boxes, size, config)
         else:
-            raw_features(source, boxes, config)
+            raw_features(seen, boxes, config)
         seconds.append(perf_counter() - start)
     return WINDOWS / min(seconds[1:])
 

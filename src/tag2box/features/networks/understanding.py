@@ -26,7 +26,7 @@ from tag2box.features.networks.shapes import (
 if TYPE_CHECKING:
     import openvino as ov
 
-__all__ = ["MEAN", "STD", "understand"]
+__all__ = ["MEAN", "STD", "possible_cut", "understand"]
 
 # ImageNet's, as torchvision, timm and DINO have them.
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
@@ -36,8 +36,8 @@ WIDE, SQUARE = (224, 448), (448, 448)
 LARGE = (13440, 13440)
 # Sizes to try of a network that takes one alone and does not say which.
 USUAL = (224, 518, 256, 384, 336, 448, 512, 196, 192, 128)
-# No network has more class and register tokens.
-MOST_SPECIAL = 16
+# No network has more class and register tokens, or fewer numbers in each: so few are corners of boxes.
+MOST_SPECIAL, LEAST_WIDTH = 16, 16
 # The stride at which EfficientNet-Lite0 is cut, by what docs/features.md has measured.
 CUT_STRIDE = 16
 
@@ -53,7 +53,8 @@ def understand(path: Path) -> Network:
     if takes(network, WIDE) and takes(network, SQUARE):
         if rank == 3:
             return _with_tokens(network, WIDE, SQUARE)
-        return _with_cut(_with_stride(_with_channels_first(network)))
+        network = _with_stride(_with_channels_first(network))
+        return replace(network, cut=possible_cut(network))
     network = replace(network, size=size)
     return _with_tokens(network, size) if rank == 3 else network
 
@@ -114,7 +115,7 @@ def _is_map(shape: tuple[int, ...]) -> bool:
 
 
 def _is_tokens(shape: tuple[int, ...]) -> bool:
-    return len(shape) == 3 and shape[1] > 1
+    return len(shape) == 3 and shape[1] > 1 and shape[2] >= LEAST_WIDTH
 
 
 def _best_output(network: Network, model: "ov.Model") -> str:
@@ -203,13 +204,13 @@ def _with_stride(network: Network) -> Network:
     )
 
 
-def _with_cut(network: Network) -> Network:
-    """With a place to cut at the wanted stride, if there is one: the middle one of the narrowest.
+def possible_cut(network: Network) -> str | None:
+    """A place to cut at the wanted stride, if there is one: the middle one of the narrowest.
 
     Where photos must be multiples of other sizes, pieces of their maps must be too: there is none.
     """
-    if network.patch is not None:
-        return network
+    if network.patch is not None or network.size is not None:
+        return None
     side = SQUARE[0] // CUT_STRIDE
     widths = {
         name_of(tensor): shape_of(tensor)[1]
@@ -217,4 +218,4 @@ def _with_cut(network: Network) -> Network:
         if tensor.get_names() and shape_of(tensor)[2:] == (side, side) and name_of(tensor) != network.output
     }
     narrowest = [name for name, width in widths.items() if width == min(widths.values())]
-    return replace(network, cut=narrowest[len(narrowest) // 2]) if narrowest else network
+    return narrowest[len(narrowest) // 2] if narrowest else None
