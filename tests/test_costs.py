@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pytest
+from tests._networks import write_cnn
 from tests._toys import FAST, make_toys
 
-from tag2box.costs import estimate
+from tag2box.costs import estimate, timed
 from tag2box.data.reading import read_images
 from tag2box.pipeline import Config
 from tag2box.run_folder import RunFolder, fit_run
@@ -24,6 +25,19 @@ def test_it_grows_with_the_work():
     assert {"two streams", "retraining", "findings"} <= set(one.seconds)
     assert "GB" in str(estimate(100_000, 20, config))
     assert "features" in str(one)
+
+
+def test_a_network_of_ones_own_is_timed(tmp_path):
+    path = write_cnn(tmp_path / "c.onnx")
+    config = read_settings(Config(), None, [f"features.network={path}"])
+    taken = timed(config, 10)
+    assert taken.map_shape == (12, 16, 8)  # a cell every 32 pixels
+    own = estimate(10, 1, config, taken=taken)
+    assert own.disk["maps"] == 10 * 2 * 12 * 16 * 8
+    assert own.disk["features"] == 10 * 300 * (2 * 2 * 8 + 4 * 8) * 2  # no more dimensions than there are
+    slower = replace(taken, windows_seconds=100 * taken.windows_seconds)
+    assert estimate(10, 1, config, taken=slower).seconds["features"] == 100 * own.seconds["features"]
+    assert timed(Config(), 10) is None  # few photos, and the network that is known
 
 
 def test_neighbors_no_longer_grow_with_the_square():

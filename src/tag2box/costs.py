@@ -1,25 +1,31 @@
-"""What a run will cost: seconds and bytes on disk of every stage, from what was measured. A rough guide."""
+"""What a run will cost: seconds and bytes on disk of every stage, from what was measured. A rough guide.
+
+    estimate(len(images), len(images.classes), config, taken=timed(config, len(images)))
+
+The network is most of it, and what machines and networks differ in: where it pays, a photo is timed.
+"""
 
 from dataclasses import dataclass
 
-from tag2box.features.backbone import load_network
+from tag2box.features.automatic import network_of
 from tag2box.maps.context import finer_side
+from tag2box.maps.timing import PhotoTime, time_photo
 from tag2box.runtime.executor import n_workers
 from tag2box.runtime.units import bytes_in_words, seconds_in_words
 from tag2box.stages import Config, retrains, scores_by_maps, uses_maps
 
-__all__ = ["Estimate", "estimate"]
+__all__ = ["Estimate", "estimate", "timed"]
 
 # Seconds of one worker, measured in runs of two on two cores: VOC 2007, 500 x 375 photos, 20 classes.
-WINDOWS_PER_PHOTO = 0.13
-MAPS_PER_PHOTO = 0.08  # with a long side of 512
-FEATURES_PER_WINDOW = 0.5 / 300
+WINDOWS_PER_PHOTO = 0.08
 OBJECTNESS_PER_CELL = 1e-6  # of a window and class
 TWO_STREAMS_PER_CELL = 2e-7  # of a window, a class and a pass
 PASS_PER_WINDOW = 2e-5  # over the features, for all classes
 COMPARED = 1.8e-6  # a window with an image
-# Cells of a map, as a share of a square of the photo's long side; channels, as half floats.
-CELL, FILLED, CHANNELS = 32, 0.75, 320
+# The built-in network with its default settings, 8 bits, and 300 windows.
+BUILT_IN = PhotoTime(0.03, 0.26, (12, 16, 320))
+# From so many photos on a measurement of some seconds is worth its time.
+MANY = 200
 
 
 @dataclass(frozen=True)
@@ -53,23 +59,47 @@ class Estimate:
         return f"about {time} ({', '.join(shares)}), {disk} on disk"
 
 
-def estimate(n_images: int, n_classes: int, config: Config, workers: int | None = 1) -> Estimate:
+def timed(config: Config, n_images: int) -> PhotoTime | None:
+    """The time of one photo in the network: measured for many photos, or for a network of the user's own."""
+    own = config.features.network.endswith(".onnx")
+    if not uses_maps(config) or (n_images < MANY and not own):
+        return None
+    return time_photo(config.features, config.maps, windows=config.windows.max_windows)
+
+
+def _untimed(config: Config) -> PhotoTime:
+    """What the built-in network takes, with maps and windows as in `config`."""
+    finer = config.maps.side / 512
+    h, w, channels = BUILT_IN.map_shape
+    shape = max(round(h * finer), 1), max(round(w * finer), 1), channels
+    share = config.windows.max_windows / 300
+    return PhotoTime(BUILT_IN.map_seconds * finer**2, BUILT_IN.windows_seconds * share, shape)
+
+
+def estimate(
+    n_images: int,
+    n_classes: int,
+    config: Config,
+    workers: int | None = 1,
+    *,
+    taken: PhotoTime | None = None,
+) -> Estimate:
     """Time and disk of a run over photos of 500 x 375. Workers are taken to share the work evenly."""
+    taken = taken or _untimed(config)
     windows = n_images * config.windows.max_windows
+    h, w, channels = taken.map_shape
     seconds = {"windows": WINDOWS_PER_PHOTO * n_images}
     disk = {"windows": 16 * windows}
+    raw = channels * config.features.grid**2
+    width = min(config.features.dimensions or raw, raw)
     if uses_maps(config):
-        seconds["maps"] = MAPS_PER_PHOTO * n_images * (config.maps.side / 512) ** 2
-        disk["maps"] = round(n_images * FILLED * (config.maps.side / CELL) ** 2 * CHANNELS * 2)
-    features, width = config.features, config.features.dimensions or 1280 * config.features.grid**2
-    if uses_maps(config) and config.maps.context:
-        fine_side = finer_side(config.maps, load_network(config.features.network))
-        width += 2 * config.maps.context * (2 if fine_side else 1)
-        finer = MAPS_PER_PHOTO * n_images * (fine_side / 512) ** 2
-    else:
-        finer = 0.0
-    seconds["features"] = FEATURES_PER_WINDOW * windows + finer
-    disk["features"] = windows * width * (2 if features.dtype == "float16" else 4)
+        seconds["maps"] = taken.map_seconds * n_images
+        disk["maps"] = 2 * n_images * h * w * channels
+        if config.maps.context:
+            fine_side = finer_side(config.maps, network_of(config.features))
+            width += 2 * min(config.maps.context, channels) * (2 if fine_side else 1)
+    seconds["features"] = taken.windows_seconds * n_images
+    disk["features"] = windows * width * (2 if config.features.dtype == "float16" else 4)
     if scores_by_maps(config):
         seconds["objectness"] = OBJECTNESS_PER_CELL * windows * n_classes
         disk["objectness"] = 4 * windows * n_classes

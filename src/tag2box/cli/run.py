@@ -44,7 +44,7 @@ def run(
 
     Example: tag2box run photos --tags tags.csv --out runs/photos
     """
-    from tag2box.costs import estimate
+    from tag2box.costs import estimate, timed
     from tag2box.data.reading import read_images
     from tag2box.pipeline import Config
     from tag2box.run_folder import fit_run, learnable, with_precision
@@ -58,10 +58,11 @@ def run(
     with shown() as progress, using(cluster, folder):
         images, seen = first_look(images, on_error, workers, progress, as_json)
         images, left_out = learnable(images, settings)
-        cost = estimate(len(images), len(images.classes), settings, workers)
         if left_out and not as_json:
             typer.echo(f"Left out, as no image has it: {', '.join(left_out)}")
         settings, precision = with_precision(settings, folder)
+        taken = timed(settings, len(images))
+        cost = estimate(len(images), len(images.classes), settings, workers, taken=taken)
         if not as_json:
             typer.echo(f"To be expected: {cost}, in {folder}")
             typer.echo(f"Precision of the network: {precision}")

@@ -3,29 +3,28 @@
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from tag2box.data.decoding import Source, read_small
+from tag2box.data.decoding import read_small
 from tag2box.errors import InputError
 from tag2box.features.automatic import resolved
 from tag2box.features.backbone import Network, load_network, network_toml
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.understanding import MEAN, STD, possible_cut, understand
-from tag2box.features.one_photo import photo_map, pooled_features, raw_features, see
-from tag2box.maps.context import finer_side
+from tag2box.features.one_photo import photo_map
 from tag2box.maps.object_maps import Maps, MapsConfig, fit_object_maps
+from tag2box.maps.timing import time_photo
 from tag2box.report.thumbnails import Heat, with_heat
 from tag2box.runtime.files import write_whole
 
 __all__ = ["NetworkCheck", "check_network"]
 
-# Windows that are measured, as many as a run has per photo by default, and rounds, of which the best counts.
-WINDOWS, ROUNDS = 300, 2
+# Windows that are measured, as many as a run has per photo by default.
+WINDOWS = 300
 # The long side of the drawn photo.
 DRAWN = 480
 
@@ -117,18 +116,17 @@ def check_network(file: Path, photo: Path | None, runtime: str) -> NetworkCheck:
         written.append(toml)
     network = load_network(file)
     config = resolved(FeaturesConfig(network=str(file), runtime=runtime))
-    source: Source = photo if photo is not None else _noise()
-    map_ = photo_map(source, MapsConfig().side, config)
+    maps = MapsConfig()
     if photo is not None:
         picture = file.with_suffix(".map.png")
-        write_whole(picture, _drawn(photo, map_))
+        write_whole(picture, _drawn(photo, photo_map(photo, maps.side, config)))
         written.append(picture)
-    h, w, c = map_.shape
+    taken = time_photo(config, maps, windows=WINDOWS, source=photo)
     return NetworkCheck(
         network,
         config,
-        (h, w, c),
-        _windows_per_second(source, config, finer_side(MapsConfig(), network)),
+        taken.map_shape,
+        WINDOWS / (taken.map_seconds + taken.windows_seconds),
         guessed=is_new and _has_usual_colors(network),
         possible_cut=possible_cut(network) if network.cut is None else None,
         written=tuple(written),
@@ -145,33 +143,6 @@ def _commented(network: Network) -> str:
 
 def _has_usual_colors(network: Network) -> bool:
     return (network.mean, network.std) == (MEAN, STD)
-
-
-def _noise() -> NDArray[np.uint8]:
-    """A photo of nothing, of the size that VOC's have."""
-    coarse = np.random.default_rng(0).integers(0, 256, (19, 25, 3)).astype(np.uint8)
-    return np.asarray(Image.fromarray(coarse).resize((500, 375)))
-
-
-def _windows_per_second(source: Source, config: FeaturesConfig, fine_side: int) -> float:
-    """With the photo's maps, as in a run, by the best of a few rounds over it after one that compiles."""
-    width, height = read_small(source, 64)[1]
-    rng = np.random.default_rng(0)
-    corner, side = rng.uniform(0, 0.6, (WINDOWS, 2)), rng.uniform(0.1, 0.4, (WINDOWS, 2))
-    size = np.array([width, height])
-    boxes = (np.hstack([corner, corner + side]) * np.tile(size, 2)).astype(np.float32)
-    sides = [MapsConfig().side, *([fine_side] if fine_side else [])]
-    seconds = []
-    for _ in range(1 + ROUNDS):
-        start = perf_counter()
-        seen = see(source, config, side=max(sides))
-        maps = [photo_map(seen, side, config) for side in sides]
-        if config.mode == "pool":
-            pooled_features(maps[-1], boxes, size, config)
-        else:
-            raw_features(seen, boxes, config)
-        seconds.append(perf_counter() - start)
-    return WINDOWS / min(seconds[1:])
 
 
 def _drawn(photo: Path, map_: NDArray[np.float16]) -> bytes:
