@@ -31,10 +31,10 @@ def test_a_network_of_ones_own_is_timed(tmp_path):
     path = write_cnn(tmp_path / "c.onnx")
     config = read_settings(Config(), None, [f"features.network={path}"])
     taken = timed(config, 10)
-    assert taken.map_shape == (12, 16, 8)  # a cell every 32 pixels
+    assert taken.map_shape == (12, 16, 16)  # a cell every 32 pixels
     own = estimate(10, 1, config, taken=taken)
-    assert own.disk["maps"] == 10 * 2 * 12 * 16 * 8
-    assert own.disk["features"] == 10 * 300 * (2 * 2 * 8 + 4 * 8) * 2  # no more dimensions than there are
+    assert own.disk["maps"] == 10 * 2 * 12 * 16 * 16
+    assert own.disk["features"] == 10 * 300 * (2 * 2 * 16 + 4 * 16) * 2  # no more dimensions than there are
     slower = replace(taken, windows_seconds=100 * taken.windows_seconds)
     assert estimate(10, 1, config, taken=slower).seconds["features"] == 100 * own.seconds["features"]
     assert timed(Config(), 10) is None  # few photos, and the network that is known
