@@ -1,17 +1,18 @@
 """How time, memory and disk of each stage grow with the photos, from made features, and a projection.
 
     python -m benchmarks.growth 1000 5000 20000 > growth.jsonl
+    python -m benchmarks.growth 1000 4000 --classes 200 > many.jsonl
 
 Photos of 300 windows, 1280 dimensions and 20 classes, in files that are mapped as in a run (below TMPDIR: 0.9
 MB a photo). A line for each stage and size: CPU seconds, the most MB that were held beside the maps (Linux),
 MB on disk, and how much of the stage it was. What takes hours is measured in part: 4 of about 42 evaluations
-of the two streams, 2 of up to 30 rounds of refinement, and the neighbors of 8,192 windows of a million.
-`benchmarks.growth_table` makes table and plot of it.
+of the two streams, 2 of up to 30 rounds of refinement, the neighbors of 8,192 windows of a million, and the
+cover of one class. `benchmarks._growth_table` makes table and plot of it.
 """
 
+import argparse
 import ctypes
 import json
-import sys
 import tempfile
 import threading
 import time
@@ -23,7 +24,7 @@ from numpy.lib.format import open_memmap
 
 from benchmarks import Line
 from tag2box.cover.config import CoverConfig
-from tag2box.cover.degrees import block_count, count_blocks, count_neighbors
+from tag2box.cover.degrees import Degrees, block_count, count_blocks, count_neighbors
 from tag2box.cover.sample import draw_sample
 from tag2box.cover.stage import find_covers
 from tag2box.features.record import Features
@@ -40,19 +41,21 @@ from tag2box.training.scorer import Scorer
 from tag2box.training.two_stream import TwoStreamConfig, train_two_stream
 from tag2box.windows.record import Windows
 
-WINDOWS, CELLS, D, CHANNELS, CLASSES = 300, 192, 1280, 320, 20
+WINDOWS, CELLS, D, CHANNELS = 300, 192, 1280, 320
+# Classes that a photo shows, in the mean.
+SHOWN = 1.6
 PASSES, SEARCHED = 2, 1 << 13
 
 
 class Made:
     """The first n synthetic photos: windows of a photo are alike, those of a class share something."""
 
-    def __init__(self, folder, n):
+    def __init__(self, folder, n, classes):
         rng = np.random.default_rng(0)
         corner = rng.random((n * WINDOWS, 2), np.float32) * 300
         xyxy = np.concatenate([corner, corner + 20 + rng.random((len(corner), 2), np.float32) * 150], axis=1)
         self.windows = Windows(xyxy, np.arange(n + 1) * WINDOWS, np.full((n, 2), (500, 375)))
-        self.tags = make_tags(n)
+        self.tags = make_tags(n, classes)
         self.features = Features(
             np.load(folder / "X.npy", mmap_mode="r")[: n * WINDOWS], self.windows.offsets
         )
@@ -68,14 +71,15 @@ class Made:
         return sum(path.stat().st_size for path in (self.runner.store.folder).rglob("*.npy"))
 
 
-def make_tags(n):
-    return np.where(np.random.default_rng(1).random((n, CLASSES)) < 0.08, 1, -1).astype(np.int8)
+def make_tags(n, classes):
+    shown = np.random.default_rng(1).random((n, classes)) < SHOWN / classes
+    return np.where(shown, 1, -1).astype(np.int8)
 
 
-def make(folder, n):
+def make(folder, n, classes):
     """Features and maps of n photos."""
-    rng, tags = np.random.default_rng(2), make_tags(n)
-    kinds = rng.standard_normal((CLASSES, D), np.float32)
+    rng, tags = np.random.default_rng(2), make_tags(n, classes)
+    kinds = rng.standard_normal((classes, D), np.float32)
     features = open_memmap(folder / "X.npy", "w+", np.float16, (n * WINDOWS, D))
     maps = open_memmap(folder / "maps.npy", "w+", np.float16, (n * CELLS, CHANNELS))
     for i in range(n):
@@ -131,6 +135,16 @@ def neighbors(made):
 
 
 def cover(made):
+    """Of the first class of the sample; the degrees are made up, and no cost depends on them."""
+    config, rng = CoverConfig(), np.random.default_rng(3)
+    some = draw_sample(made.windows, made.features, made.tags, config)
+    degrees = Degrees(*rng.random((2, len(some.features.X), 1), np.float32))
+    inputs = some.windows, some.features, some.tags[:, :1], degrees, config
+    find_covers(*inputs, objectness=some.taken(made.objectness)[:, :1])
+    return made.tags.shape[1]
+
+
+def small_cover(made):
     """That of 300 images, to have something to learn from."""
     config = CoverConfig(most_images=300)
     some = draw_sample(made.windows, made.features, made.tags, config)
@@ -159,6 +173,7 @@ STAGES = (
     finding,
     neighbors,
     cover,
+    small_cover,
     initial,
     refinement,
 )
@@ -194,9 +209,9 @@ def held():
     return 0
 
 
-def measure(folder, n, stages=STAGES):
+def measure(folder, n, classes, stages=STAGES):
     """Of each stage: CPU seconds, MB beside the maps, MB on disk, and the share of it that was measured."""
-    made = Made(folder, n)
+    made = Made(folder, n, classes)
     for stage in stages:
         disk, start = made.disk(), time.process_time()
         with Peak() as peak:
@@ -205,6 +220,7 @@ def measure(folder, n, stages=STAGES):
         yield {
             "stage": stage.__name__,
             "photos": n,
+            "classes": classes,
             "seconds": round(seconds, 2),
             "times": round(times, 2),
             "mb": round(peak.mb),
@@ -212,14 +228,14 @@ def measure(folder, n, stages=STAGES):
         }
 
 
-def measured(sizes):
+def measured(sizes, classes=20, stages=STAGES):
     """The lines of all sizes, the smallest first."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        make(folder, max(sizes))
-        list(measure(folder, 20))  # compiles
+        make(folder, max(sizes), classes)
+        list(measure(folder, 20, classes, stages))  # compiles
         for n in sorted(sizes):
-            yield from measure(folder, n)
+            yield from measure(folder, n, classes, stages)
 
 
 def run():
@@ -232,5 +248,11 @@ def run():
 
 
 if __name__ == "__main__":
-    for line in measured([int(word) for word in sys.argv[1:]] or [500, 1000, 2000]):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("photos", type=int, nargs="*", default=[500, 1000, 2000])
+    parser.add_argument("--classes", type=int, default=20)
+    parser.add_argument("--stages", nargs="*", default=[stage.__name__ for stage in STAGES])
+    told = parser.parse_args()
+    chosen = [stage for stage in STAGES if stage.__name__ in told.stages]
+    for line in measured(told.photos, told.classes, chosen):
         print(json.dumps(line), flush=True)
