@@ -15,7 +15,9 @@ from sklearn.datasets import load_sample_image
 from tag2box.boxes import iou_matrix
 from tag2box.detection.config import DetectConfig
 from tag2box.detection.detector import Detector
+from tag2box.detection.detector_file import FORMER
 from tag2box.errors import InputError
+from tag2box.features.automatic import network_of
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.content import network_hash
 from tag2box.features.projection import Projection
@@ -219,6 +221,18 @@ def test_a_detector_of_another_version_is_refused(detector, tmp_path, monkeypatc
     monkeypatch.undo()
     with pytest.raises(InputError, match=r"d.npz is from another version of tag2box: learn it again"):
         Detector.load(path)
+
+
+def test_a_detector_of_before_cuts_its_network_where_it_did(detector, photo, tmp_path, monkeypatch):
+    """Format 7 says no cut: that was another default."""
+    then = replace(detector.features, cut="block7")
+    learned_then = replace(detector, features=then, network=network_hash(network_of(then)))
+    monkeypatch.setattr("tag2box.detection.detector_file.FORMAT", FORMER)
+    replace(learned_then, features=replace(then, cut=None)).save(tmp_path / "d.npz")
+    monkeypatch.undo()
+    opened = Detector.load(tmp_path / "d.npz")
+    assert opened.features.cut == "block7"
+    np.testing.assert_array_equal(opened.detect(photo).score, learned_then.detect(photo).score)
 
 
 def test_what_is_no_detector_is_refused(detector, tmp_path):

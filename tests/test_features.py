@@ -175,7 +175,7 @@ def test_a_photo_is_run_once_at_each_size(monkeypatch):
     given.early(64)
     assert runs == [128, 64]
     assert again is last
-    assert early.shape == (6, 8, 80)
+    assert early.shape == (6, 8, 112)
     whole = Seen(photo, (90, 120), WholePhoto(network, F32)).last(128)
     np.testing.assert_allclose(last, whole, rtol=1e-4, atol=1e-4)
 

@@ -19,6 +19,7 @@ from tag2box.cover.sample import Sample, draw_sample
 from tag2box.cover.stage import find_covers
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector, detect_images
+from tag2box.features.automatic import cut_of, network_of
 from tag2box.features.backbone import load_network
 from tag2box.features.extract import find_projection
 from tag2box.features.networks.content import network_hash
@@ -107,9 +108,9 @@ def _as_detector(
     return Detector(
         classes=classes,
         windows=config.windows,
-        features=config.features,
+        features=replace(config.features, cut=cut_of(config.features)),  # whatever the default will be
         projection=how.projection,
-        network=network_hash(config.features.network),
+        network=network_hash(network_of(config.features)),
         W=found.W,
         b=found.b,
         calibration=found.calibration,

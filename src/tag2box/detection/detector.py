@@ -19,7 +19,7 @@ from tag2box.detection.detections import Detections
 from tag2box.detection.detector_file import detector_bytes, read_detector
 from tag2box.detection.suppression import detect_windows
 from tag2box.errors import InputError
-from tag2box.features.automatic import resolved
+from tag2box.features.automatic import network_of, resolved
 from tag2box.features.config import FeaturesConfig
 from tag2box.features.networks.content import network_hash
 from tag2box.features.one_photo import photo_map, see
@@ -165,7 +165,7 @@ class Detector:
 
     def check_network(self) -> None:
         """Raise an `InputError` if the network is not the one of training."""
-        if network_hash(self.features.network) != self.network:
+        if network_hash(network_of(self.features)) != self.network:
             raise InputError(
                 f"the network {self.features.network}, its weights or its TOML are not those that this "
                 f"detector was trained with: put them back, or learn again with tag2box run"

@@ -1,7 +1,7 @@
 """The file of a detector: arrays and one JSON header, safe to open from a stranger."""
 
 from collections.abc import Callable
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,7 +26,12 @@ __all__ = ["detector_bytes", "read_detector"]
 T = TypeVar("T")
 
 # Raised too when windows, features or maps are computed otherwise: an older detector would see other numbers.
-FORMAT = "tag2box detector 7"
+FORMAT = "tag2box detector 8"
+# One of before does not say where it cuts its network: not where that is cut by default now.
+FORMER, CUTS = (
+    "tag2box detector 7",
+    {"efficientnet-lite0": "block7"} | dict.fromkeys(("efficientnet-lite1", "efficientnet-lite2"), "block10"),
+)
 # The fields of `Detector` that may be left out: weights, by their names in the file, and records.
 WEIGHTS = {"objectness": "objectness_weight", "streams": "streams_weight", "tag": "tag_weight"}
 PARTS = ("context", "object_maps", "two_stream", "activations", "reliability")
@@ -65,7 +70,7 @@ def read_detector(path: Path, make: Callable[..., T]) -> T:
         raise InputError(f"{path} is not a file: expected a detector that tag2box saved")
     try:
         header, arrays = read_with_header(path)
-        known = header["format"] == FORMAT
+        known = header["format"] in (FORMAT, FORMER)
     except BROKEN as wrong:
         raise InputError(f"{path} is not a detector that tag2box saved: {wrong}") from wrong
     if not known:
@@ -77,7 +82,7 @@ def read_detector(path: Path, make: Callable[..., T]) -> T:
         return make(
             classes=tuple(header["classes"]),
             windows=_settings(WindowsConfig, header["windows"]),
-            features=_settings(FeaturesConfig, header["features"]),
+            features=_cut_as_before(_settings(FeaturesConfig, header["features"]), header["format"]),
             projection=projection,
             network=header["network"],
             W=arrays["W"],
@@ -90,6 +95,13 @@ def read_detector(path: Path, make: Callable[..., T]) -> T:
         )
     except BROKEN as wrong:
         raise InputError(f"{path} is not a detector that tag2box saved: {wrong}") from wrong
+
+
+def _cut_as_before(config: FeaturesConfig, version: str) -> FeaturesConfig:
+    """With the cut that was the default when a detector of that version was learned."""
+    if version == FORMAT or config.cut is not None:
+        return config
+    return replace(config, cut=CUTS.get(config.network))
 
 
 def _settings(kind: Any, values: dict[str, Any]) -> Any:

@@ -85,12 +85,12 @@ def load_network(name: str | Path) -> Network:
     return _described(path, path.with_suffix(".toml"))
 
 
-# Where to cut (after the first stage of stride 16) and what to pool (before the 1x1 convolution to 1280
+# Where to cut (the last map of stride 16) and what to pool (before the 1x1 convolution to 1280
 # channels), by what docs/features.md has measured with lite0.
 _MAPS = {
-    "efficientnet-lite0": ("block7", "block15"),
-    "efficientnet-lite1": ("block10", "block20"),
-    "efficientnet-lite2": ("block10", "block20"),
+    "efficientnet-lite0": ("block10", "block15"),
+    "efficientnet-lite1": ("block14", "block20"),
+    "efficientnet-lite2": ("block14", "block20"),
 }
 
 

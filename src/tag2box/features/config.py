@@ -74,7 +74,7 @@ class FeaturesConfig:
     # "shared" cuts windows out of an early map, "warp" out of the photo: about as good, and slower. "pool"
     # averages the last map, for networks that cannot be cut. "auto" is "shared" where a cut is known.
     mode: str = "auto"
-    # shared: the map to cut at; None is the network's own, for EfficientNet the first stage of stride 16.
+    # shared: the map to cut at; None is the network's own, for EfficientNet the last of stride 16.
     cut: str | None = None
     # shared: samples of the early map per window and direction.
     crop: int = 8

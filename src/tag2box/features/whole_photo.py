@@ -3,7 +3,7 @@
 A photo is resized to whole cells, its long side near `side` pixels, so that the map covers it exactly. For a
 network that takes one size alone it is resized to that, and `side` has no say: its cells may then be oblong.
 
-    seen = Seen(photo, (height, width), WholePhoto(network, how, cut="block7"))
+    seen = Seen(photo, (height, width), WholePhoto(network, how, cut="block10"))
     seen.last(512), seen.early(512)      # the layers before the cut are run once
 
 What lies before the cut is run once for a photo and a side, whoever asks first: windows are cut out of the

@@ -38,7 +38,7 @@ LARGE = (13440, 13440)
 USUAL = (224, 518, 256, 384, 336, 448, 512, 196, 192, 128)
 # No network has more class and register tokens, or fewer numbers in each: so few are corners of boxes.
 MOST_SPECIAL, LEAST_WIDTH = 16, 16
-# The stride at which EfficientNet-Lite0 is cut, by what docs/features.md has measured.
+# EfficientNet-Lite0 is cut at its last map of this stride, by what docs/features.md has measured.
 CUT_STRIDE = 16
 
 
@@ -205,7 +205,7 @@ def _with_stride(network: Network) -> Network:
 
 
 def possible_cut(network: Network) -> str | None:
-    """A place to cut at the wanted stride, if there is one: the middle one of the narrowest.
+    """A place to cut at the wanted stride, if there is one: the last that is not widened inside a block.
 
     Where photos must be multiples of other sizes, pieces of their maps must be too: there is none.
     """
@@ -217,5 +217,5 @@ def possible_cut(network: Network) -> str | None:
         for tensor in necks(for_photos(network, SQUARE))
         if tensor.get_names() and shape_of(tensor)[2:] == (side, side) and name_of(tensor) != network.output
     }
-    narrowest = [name for name, width in widths.items() if width == min(widths.values())]
-    return narrowest[len(narrowest) // 2] if narrowest else None
+    narrow = [name for name, width in widths.items() if width <= 2 * min(widths.values())]
+    return narrow[-1] if narrow else None
