@@ -11,15 +11,17 @@ from pathlib import Path
 
 import numpy as np
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 380, 300, 60, 14, 26, 44
-COLORS = ["#0b6e99", "#d9480f", "#2b8a3e", "#862e9c", "#c92a2a", "#5c940d", "#495057", "#e67700", "#1864ab"]
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 380, 300, 60, 34, 26, 44
+COLORS = ["#0b6e99", "#d9480f", "#2b8a3e", "#862e9c", "#c92a2a", "#5c940d", "#495057", "#e67700", "#e64980"]
 FAR = 1e6  # photos
+# What these take of time, or hold in memory, has a bound that the largest size has reached or is near to.
+BOUNDED_TIME, BOUNDED_MEMORY = ("neighbors", "cover"), ("neighbors", "cover", "refinement")
 
 
 def grouped(lines):
     """Per stage: photos, CPU seconds of the whole stage, MB beside the maps, MB on disk; sizes ascending."""
     found = defaultdict(dict)
-    for line in lines:
+    for line in (line for line in lines if line["stage"] != "small_cover"):
         whole = line["seconds"] * line["times"]
         found[line["stage"]][line["photos"]] = whole, max(line["mb"], 0), line["disk_mb"]
     return {stage: (sorted(by), np.array([by[n] for n in sorted(by)])) for stage, by in found.items()}
@@ -36,28 +38,35 @@ def projected(sizes, values, photos):
     return values[-1] * (photos / sizes[-1]) ** max(exponent(sizes, values), 1)
 
 
-def table(stages, bounded=("neighbors", "cover")):
+def grown(sizes, megabytes, photos):
+    """On the line through the last two sizes."""
+    slope = (megabytes[-1] - megabytes[-2]) / (sizes[-1] - sizes[-2])
+    return megabytes[-1] + max(slope, 0) * (photos - sizes[-1])
+
+
+def table(stages):
     """Lines of Markdown."""
     sizes = next(iter(stages.values()))[0]
-    yield (
-        "| stage |"
-        + "".join(f" {n:,}: CPU s, MB |" for n in sizes)
-        + " exponent | CPU h at 100,000 | at a million |"
-    )
-    yield "|---" * (len(sizes) + 4) + "|"
+    head = [f"{n:,}: CPU s, MB" for n in sizes]
+    head += ["exponent", "CPU hours at 100,000", "MB at 100,000", "CPU hours at a million"]
+    yield f"| stage | {' | '.join(head)} |"
+    yield "|---" * (len(head) + 1) + "|"
     for stage, (sizes, values) in stages.items():
-        seconds = values[:, 0]
-        cells = " | ".join(f"{s:,.0f}, {mb:.0f}" for s, mb, _ in values)
-        if stage in bounded:
-            yield f"| {stage} | {cells} | bounded | {seconds[-1] / 3600:.1f} | {seconds[-1] / 3600:.1f} |"
-            continue
-        far = " | ".join(f"{projected(sizes, seconds, n) / 3600:.1f}" for n in (1e5, FAR))
-        yield f"| {stage} | {cells} | {exponent(sizes, seconds):.2f} | {far} |"
+        seconds, megabytes = values[:, 0], values[:, 1]
+        cells = [f"{s:,.0f}, {mb:.0f}" for s, mb, _ in values]
+        cells.append("bounded" if stage in BOUNDED_TIME else f"{exponent(sizes, seconds):.2f}")
+        far = [seconds[-1] if stage in BOUNDED_TIME else projected(sizes, seconds, n) for n in (1e5, FAR)]
+        held = "bounded" if stage in BOUNDED_MEMORY else f"{grown(sizes, megabytes, 1e5):,.0f}"
+        cells += [f"{far[0] / 3600:.2f}", held, f"{far[1] / 3600:.1f}"]
+        yield f"| {stage.replace('_', ' ')} | {' | '.join(cells)} |"
 
 
 def plot(stages):
-    """Two panels, CPU time and memory against photos, in logarithms, up to a million."""
-    panels = [panel(stages, 0, "CPU seconds", 1), panel(stages, 1, "MB beside the maps", 1)]
+    """Two panels, CPU time and memory against photos, in logarithms, dashed up to a million."""
+    panels = [
+        panel(stages, 0, "CPU seconds", projected, BOUNDED_TIME),
+        panel(stages, 1, "MB beside the maps", grown, BOUNDED_MEMORY),
+    ]
     legend = "".join(
         f'<text x="{10 + 150 * (i % 5)}" y="{HEIGHT + 18 + 18 * (i // 5)}" fill="{COLORS[i % len(COLORS)]}">'
         f"● {stage.replace('_', ' ')}</text>"
@@ -70,10 +79,14 @@ def plot(stages):
     )
 
 
-def panel(stages, column, name, least):
-    most = max(projected(n, v[:, column] + least, FAR) for n, v in stages.values())
+def panel(stages, column, name, project, bounded):
+    far = {
+        stage: v[-1, column] if stage in bounded else project(n, v[:, column], FAR)
+        for stage, (n, v) in stages.items()
+    }
+    most = max(far.values())
     first = min(n[0] for n, _ in stages.values())
-    bottom = min(max(v[:, column].min(), least) for _, v in stages.values())
+    bottom = min(max(v[:, column].min(), 1) for _, v in stages.values())
 
     def x(photos):
         return LEFT + (WIDTH - LEFT - RIGHT) * math.log(photos / first) / math.log(FAR / first)
@@ -84,14 +97,16 @@ def panel(stages, column, name, least):
 
     parts = [f'<text x="{WIDTH / 2}" y="16" text-anchor="middle">{name}</text>']
     for e in range(math.ceil(math.log10(first)), 7):
-        parts.append(gridline(x(10**e), TOP, x(10**e), HEIGHT - BOTTOM))
+        parts.append(segment(x(10**e), TOP, x(10**e), HEIGHT - BOTTOM))
         parts.append(f'<text x="{x(10**e)}" y="{HEIGHT - BOTTOM + 16}" text-anchor="middle">{10**e:,}</text>')
     for e in range(math.ceil(math.log10(bottom)), math.floor(math.log10(most)) + 1):
-        parts.append(gridline(LEFT, y(10**e), WIDTH - RIGHT, y(10**e)))
+        parts.append(segment(LEFT, y(10**e), WIDTH - RIGHT, y(10**e)))
         parts.append(f'<text x="{LEFT - 6}" y="{y(10**e) + 4}" text-anchor="end">{10**e:,}</text>')
     parts.append(f'<text x="{WIDTH / 2}" y="{HEIGHT - 8}" text-anchor="middle">photos</text>')
-    for i, (sizes, values) in enumerate(stages.values()):
+    for i, (stage, (sizes, values)) in enumerate(stages.items()):
         color, v = COLORS[i % len(COLORS)], values[:, column]
+        dashed = f'stroke="{color}" stroke-dasharray="2 4"'
+        parts.append(segment(x(sizes[-1]), y(v[-1]), x(FAR), y(far[stage]), dashed))
         points = " ".join(f"{x(n):.1f},{y(each):.1f}" for n, each in zip(sizes, v, strict=True))
         parts.append(f'<polyline points="{points}" fill="none" stroke="{color}" stroke-width="1.5"/>')
         parts += [
@@ -101,8 +116,8 @@ def panel(stages, column, name, least):
     return "".join(parts)
 
 
-def gridline(x1, y1, x2, y2):
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#ddd"/>'
+def segment(x1, y1, x2, y2, style='stroke="#ddd"'):
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" {style}/>'
 
 
 if __name__ == "__main__":

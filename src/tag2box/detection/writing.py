@@ -89,7 +89,8 @@ def write_detections(
         if isinstance(content, Path):
             _copy(content, file)
         else:
-            write_whole(file, content)
+            # Thousands of files would wait for the disk for minutes, and can be exported again.
+            write_whole(file, content, lasting=format not in FOLDERS)
     return written
 
 
@@ -115,7 +116,7 @@ def _copy(source: Path, target: Path) -> None:
         content = source.read_bytes()
     except OSError as error:
         raise InputError(f"{source} cannot be copied: {error.strerror}") from None
-    write_whole(target, content)
+    write_whole(target, content, lasting=False)
 
 
 def _matched(detections: Detections, images: ImageSet | Sequence[str | Path]) -> Found:
