@@ -3,11 +3,12 @@
 from dataclasses import replace
 
 import pytest
-from tests._networks import write_cnn
+from tests._networks import write_cnn, write_vit
 from tests._toys import FAST, make_toys
 
 from tag2box.costs import estimate, timed
 from tag2box.data.reading import read_images
+from tag2box.errors import InputError
 from tag2box.pipeline import Config
 from tag2box.run_folder import RunFolder, fit_run
 from tag2box.runtime.config import read_settings
@@ -38,6 +39,12 @@ def test_a_network_of_ones_own_is_timed(tmp_path):
     slower = replace(taken, windows_seconds=100 * taken.windows_seconds)
     assert estimate(10, 1, config, taken=slower).seconds["features"] == 100 * own.seconds["features"]
     assert timed(Config(), 10) is None  # few photos, and the network that is known
+
+
+def test_a_network_without_a_map_is_refused_when_it_is_timed(tmp_path):
+    config = read_settings(Config(), None, [f"features.network={write_vit(tmp_path / 'v.onnx', head=10)}"])
+    with pytest.raises(InputError, match="gives no map"):
+        timed(config, 10)
 
 
 def test_neighbors_no_longer_grow_with_the_square():

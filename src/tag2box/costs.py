@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from tag2box.features.automatic import network_of
 from tag2box.maps.context import finer_side
+from tag2box.maps.photo_maps import check_maps
 from tag2box.maps.timing import PhotoTime, time_photo
 from tag2box.runtime.executor import n_workers
 from tag2box.runtime.units import bytes_in_words, seconds_in_words
@@ -64,6 +65,7 @@ def timed(config: Config, n_images: int) -> PhotoTime | None:
     own = config.features.network.endswith(".onnx")
     if not uses_maps(config) or (n_images < MANY and not own):
         return None
+    check_maps(config.features)
     return time_photo(config.features, config.maps, windows=config.windows.max_windows)
 
 
