@@ -21,7 +21,7 @@ from tag2box.features.modes import padded
 from tag2box.features.one_photo import photo_map, window_features
 from tag2box.features.projection import Projection
 from tag2box.maps.context import Context, Photo, vectors_of_photos
-from tag2box.windows.search import selective_search
+from tag2box.windows.search import find_windows, selective_search
 
 DEFAULT = FeaturesConfig()
 PHOTOS, ROUNDS = 40, 3
@@ -33,7 +33,8 @@ def run():
     windows = top_windows(images, 200)
     projection = find_projection(images, windows, DEFAULT)
     yield speed(images, windows, projection)
-    yield against_before(images.take(np.arange(12)), windows.part(0, 12))
+    few = images.take(np.arange(12))
+    yield against_before(few, find_windows(few))
     yield one_photo(images, projection)
     yield precision(images, windows)
     yield first_feature()
@@ -97,7 +98,10 @@ def timed(function, n):
 
 
 def against_before(images, windows):
-    """Whole vectors, with their context, against the settings of before: two sizes a doubling, an earlier cut, no 8 bits."""
+    """Whole vectors, with their context, against the settings of before.
+
+    Those had two sizes a doubling, an earlier cut, and no 8 bits.
+    """
     speeds = measure_precision(DEFAULT)
     exact = {name: ms for name, ms in speeds.ms.items() if name != "int8"} or {"f32": 0.0}
     before = replace(
