@@ -3,6 +3,7 @@
 import json
 import shutil
 import warnings
+from importlib.metadata import version
 from xml.etree import ElementTree
 
 import numpy as np
@@ -241,10 +242,16 @@ def test_datumaro_reads_cvat_and_coco(datumaro, tmp_path, images, found):
         assert in_datumaro(datumaro, root, theirs) == ours(found)
 
 
-def test_datumaro_reads_yolo_and_voc(datumaro, tmp_path, images, found):
-    here, found = in_one_folder(images, found, tmp_path / "voc/JPEGImages")
+def test_datumaro_reads_yolo(datumaro, tmp_path, images, found):
+    if version("datumaro").startswith("0."):
+        pytest.skip("datumaro knows the layout of ultralytics from 1.0 on")
+    here, found = in_one_folder(images, found, tmp_path / "photos")
     write_detections(found, here, tmp_path / "yolo", "yolo", photos=True, val=0.25)
     assert in_datumaro(datumaro, tmp_path / "yolo", "yolo") == ours(found)
+
+
+def test_datumaro_reads_voc(datumaro, tmp_path, images, found):
+    here, found = in_one_folder(images, found, tmp_path / "voc/JPEGImages")
     write_detections(found, here, tmp_path / "voc/Annotations", "voc")
     (tmp_path / "voc/labelmap.txt").write_text("".join(f"{name}:::\n" for name in CLASSES))  # its own
     (tmp_path / "voc/ImageSets/Main").mkdir(parents=True)
