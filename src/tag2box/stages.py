@@ -42,7 +42,7 @@ VERSIONS = {
     "projection": 4,
     "features": 1,
     "maps": 2,
-    "context": 2,
+    "context": 3,
     "objectness": 3,
     "competition": 2,
     "degrees": 1,

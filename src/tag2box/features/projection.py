@@ -79,7 +79,7 @@ def _axes(sample: Floats, dimensions: int, whitening: float) -> tuple[Floats, Fl
         return sample[0], np.eye(sample.shape[1], 1, dtype=np.float32)
     solver = "covariance_eigh" if sample.shape[1] <= WIDEST_COVARIANCE else "randomized"
     with one_thread():
-        pca = PCA(min(dimensions, *sample.shape), svd_solver=solver, random_state=0)
+        pca = PCA(min(dimensions, *sample.shape), svd_solver=solver, copy=False, random_state=0)
         pca.fit(sample.astype(np.float64))
     variance = pca.explained_variance_
     real = variance > LEAST_VARIANCE * variance[0]

@@ -180,8 +180,9 @@ def fit_context(maps: Maps, config: MapsConfig, fine_side: int) -> Context:
     rows = np.sort(np.random.default_rng(0).permutation(n)[:SAMPLE])
     sample = np.asarray(maps.X[rows], np.float64)
     mean = sample.mean(axis=0)
+    sample -= mean
     with one_thread():
-        values, U = np.linalg.eigh((sample - mean).T @ (sample - mean))
+        values, U = np.linalg.eigh(sample.T @ sample)
     first = np.argsort(-values, kind="stable")[: config.context]
     components = np.ascontiguousarray(U[:, first], np.float32)
     return Context(mean.astype(np.float32), components, config.context_ring, config.context_length, fine_side)
