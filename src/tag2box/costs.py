@@ -24,7 +24,7 @@ TWO_STREAMS_PER_CELL = 2e-7  # of a window, a class and a pass
 PASS_PER_WINDOW = 2e-5  # over the features, for all classes
 COMPARED = 1.8e-6  # a window with an image
 # The built-in network with its default settings, 8 bits, and 300 windows.
-BUILT_IN = PhotoTime(0.03, 0.26, (12, 16, 320))
+BUILT_IN = PhotoTime(0.03, 0.21, (12, 16, 320))
 # From so many photos on a measurement of some seconds is worth its time.
 MANY = 200
 

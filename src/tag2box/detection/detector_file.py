@@ -27,11 +27,9 @@ T = TypeVar("T")
 
 # Raised too when windows, features or maps are computed otherwise: an older detector would see other numbers.
 FORMAT = "tag2box detector 8"
-# One of before does not say where it cuts its network: not where that is cut by default now.
-FORMER, CUTS = (
-    "tag2box detector 7",
-    {"efficientnet-lite0": "block7"} | dict.fromkeys(("efficientnet-lite1", "efficientnet-lite2"), "block10"),
-)
+# A detector of this format does not say where it cuts its network: there, and not by today's defaults.
+FORMER = "tag2box detector 7"
+CUTS = {"efficientnet-lite0": "block7", "efficientnet-lite1": "block10", "efficientnet-lite2": "block10"}
 # The fields of `Detector` that may be left out: weights, by their names in the file, and records.
 WEIGHTS = {"objectness": "objectness_weight", "streams": "streams_weight", "tag": "tag_weight"}
 PARTS = ("context", "object_maps", "two_stream", "activations", "reliability")

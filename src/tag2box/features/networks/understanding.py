@@ -209,7 +209,7 @@ def possible_cut(network: Network) -> str | None:
 
     Where photos must be multiples of other sizes, pieces of their maps must be too: there is none.
     """
-    if network.patch is not None or network.size is not None:
+    if network.patch is not None or network.size is not None or not takes(network, SQUARE):
         return None
     side = SQUARE[0] // CUT_STRIDE
     widths = {
