@@ -91,7 +91,7 @@ def _coco_instances(found: Found) -> Contents:
         for number, file, size in zip(found.numbers.images, found.files, found.sizes, strict=True)
     ]
     rows = [
-        # Datumaro, and so CVAT, wants a segmentation, if only an empty one.
+        # Some versions of datumaro, by which CVAT imports, want a segmentation, if only an empty one.
         {"id": i, **row, "area": row["bbox"][2] * row["bbox"][3], "iscrowd": 0, "segmentation": []}
         # pycocotools takes a match with number 0 for none.
         for i, row in enumerate(_coco_rows(found), start=1)
