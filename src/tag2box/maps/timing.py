@@ -15,8 +15,9 @@ from PIL import Image
 from tag2box.data.decoding import Source, read_small
 from tag2box.features.automatic import network_of, resolved
 from tag2box.features.config import FeaturesConfig
-from tag2box.features.one_photo import photo_map, pooled_features, raw_features, see
-from tag2box.maps.context import finer_side
+from tag2box.features.one_photo import photo_map
+from tag2box.features.projection import Projection
+from tag2box.maps.context import Context, Photo, finer_side, photo_vectors
 from tag2box.maps.object_maps import MapsConfig
 
 __all__ = ["PhotoTime", "time_photo"]
@@ -41,20 +42,29 @@ def time_photo(
     config, source = resolved(config), _noise() if source is None else source
     size = np.array(read_small(source, 64)[1])
     boxes = _boxes(windows, size)
-    fine_side = finer_side(maps, network_of(config)) if maps.context else 0
+    map_ = photo_map(source, maps.side, config)
+    projection, context = _like_learned(config, maps, map_.shape[2])
+    photo = Photo(source, map_, size, boxes)
+    return PhotoTime(
+        _best(lambda: photo_map(source, maps.side, config)),
+        _best(lambda: photo_vectors(projection, context, config, photo)),
+        (map_.shape[0], map_.shape[1], map_.shape[2]),
+    )
 
-    def vectors() -> None:
-        seen = see(source, config, side=fine_side)
-        finer = photo_map(seen, fine_side, config) if fine_side else coarse
-        if config.mode == "pool":
-            pooled_features(finer, boxes, size, config)
-        else:
-            raw_features(seen, boxes, config)
 
-    coarse = photo_map(source, maps.side, config)
-    map_seconds = _best(lambda: photo_map(source, maps.side, config))
-    h, w, c = coarse.shape
-    return PhotoTime(map_seconds, _best(vectors), (h, w, c))
+def _like_learned(
+    config: FeaturesConfig, maps: MapsConfig, channels: int
+) -> tuple[Projection, Context | None]:
+    """A projection and a context of the sizes that a run will learn, of zeros."""
+    raw = channels * config.grid**2
+    A = np.zeros((raw, min(config.dimensions or raw, raw)), np.float32)
+    projection = Projection(np.zeros(raw, np.float32), A, "none", 1.0)
+    if not maps.context:
+        return projection, None
+    U = np.zeros((channels, min(maps.context, channels)), np.float32)
+    fine_side = finer_side(maps, network_of(config))
+    mean = np.zeros(channels, np.float32)
+    return projection, Context(mean, U, maps.context_ring, maps.context_length, fine_side)
 
 
 def _best(job: Callable[[], object]) -> float:
