@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tag2box.images import ImageSet
-from tag2box.run_folder import RunFolder
+from tag2box.run.folder import RunFolder
 from tag2box.windows.search import Windows, find_windows
 
 DATA = Path(os.environ.get("TAG2BOX_DATA", Path(__file__).parents[2] / "shared" / "data"))

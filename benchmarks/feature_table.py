@@ -13,7 +13,7 @@ from dataclasses import replace
 from benchmarks import Line, data, top_windows
 from benchmarks._localization import corloc
 from tag2box.data.reading import read_images
-from tag2box.features.config import FeaturesConfig
+from tag2box.description.config import FeaturesConfig
 from tag2box.features.extract import find_features, find_projection
 
 WINDOWS = 100  # of each photo: enough to compare settings, and `warp` is slow

@@ -13,14 +13,14 @@ from PIL import Image
 from benchmarks import Line, Skip, data, top_windows
 from tag2box.data.decoding import read_image
 from tag2box.data.reading import read_images
-from tag2box.features.automatic import measure_precision
-from tag2box.features.backbone import load_network
-from tag2box.features.config import FeaturesConfig
+from tag2box.description.resolving import measure_precision
+from tag2box.networks.network import load_network
+from tag2box.description.config import FeaturesConfig
 from tag2box.features.extract import find_features, find_projection
-from tag2box.features.modes import padded
-from tag2box.features.one_photo import photo_map, window_features
-from tag2box.features.projection import Projection
-from tag2box.maps.context import Context, Photo, vectors_of_photos
+from tag2box.description.modes import padded
+from tag2box.description.describe import photo_map, window_features
+from tag2box.description.projection import Projection
+from tag2box.description.context import Context, Photo, vectors_of_photos
 from tag2box.windows.search import find_windows, selective_search
 
 DEFAULT = FeaturesConfig()
@@ -151,11 +151,11 @@ def precision(images, windows):
 FIRST = """
 import numpy as np, sys, time
 started = time.perf_counter()
-from tag2box.features.config import FeaturesConfig
-from tag2box.features.one_photo import window_features
-from tag2box.features.projection import Projection
-from tag2box.maps.context import Context, Photo, vectors_of_photos
-from tag2box.features.projection import Projection
+from tag2box.description.config import FeaturesConfig
+from tag2box.description.describe import window_features
+from tag2box.description.projection import Projection
+from tag2box.description.context import Context, Photo, vectors_of_photos
+from tag2box.description.projection import Projection
 config = FeaturesConfig()
 h, w = map(int, sys.argv[1:])
 photo = np.random.default_rng(0).integers(0, 256, (h, w, 3), np.uint8)

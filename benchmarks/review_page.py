@@ -29,8 +29,8 @@ from benchmarks import Line, trained
 from benchmarks.serving import memory_mb
 from tag2box.corrections import CorrectionLog
 from tag2box.review.found import FoundBoxes, find_boxes, review_key
-from tag2box.run_folder import RunFolder
-from tag2box.run_notes import own_detector, write_run
+from tag2box.run.folder import RunFolder
+from tag2box.run.notes import own_detector, write_run
 from tag2box.runtime.store import Store
 from tag2box.windows.record import Windows
 

@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from tag2box.boxes import iou_matrix
 from tag2box.data.reading import read_images
-from tag2box.run_folder import RunFolder, mined_windows
+from tag2box.run.folder import RunFolder, mined_windows
 
 SCENES, HEIGHT, GAP, LINE = 4, 240, 12, 30
 INK, PAPER = "#1b1f24", "white"

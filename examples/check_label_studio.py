@@ -14,7 +14,7 @@ import urllib.request
 from pathlib import Path
 
 from tag2box.corrections import read_state
-from tag2box.run_folder import RunFolder
+from tag2box.run.folder import RunFolder
 
 CONFIG = """<View><Image name="image" value="$image"/>
 <RectangleLabels name="label" toName="image"><Label value="thing"/><Label value="other"/></RectangleLabels>

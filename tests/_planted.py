@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tag2box.features.record import Features
+from tag2box.description.record import Features
 from tag2box.windows.search import Windows
 
 N_IMAGES, N_WINDOWS, D = 36, 12, 10

@@ -15,7 +15,7 @@ from tag2box import read_images
 from tag2box.pipeline import Config
 from tag2box.review.server import make_app
 from tag2box.review.session import Session
-from tag2box.run_folder import fit_run
+from tag2box.run.folder import fit_run
 from tag2box.runtime.config import read_settings
 
 HOST, PORT, TOKEN = "127.0.0.1", 8765, "a-token-that-nobody-guesses"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tag2box.errors import InputError
-from tag2box.features.networks import efficientnet
-from tag2box.features.networks.onnx_writer import Graph
-from tag2box.features.networks.torch_reader import MAGIC, parse_state, read_state
+from tag2box.networks import efficientnet
+from tag2box.networks.onnx_writer import Graph
+from tag2box.networks.torch_reader import MAGIC, parse_state, read_state
 
 
 class Tensor:

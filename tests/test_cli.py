@@ -13,7 +13,7 @@ from tests._toys import FAST, events, make_toys, make_truth
 from typer.testing import CliRunner
 
 from tag2box.cli.app import app, main
-from tag2box.run_folder import RunFolder
+from tag2box.run.folder import RunFolder
 from tag2box.runtime.store import Store
 
 SETS = [word for setting in FAST for word in ("--set", setting)]

@@ -16,7 +16,7 @@ from tests._toys import FAST, contents, events, make_toys
 from tag2box.data.reading import read_images
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.pipeline import Config
-from tag2box.run_folder import fit_run
+from tag2box.run.folder import fit_run
 from tag2box.runtime import runner as runner_module
 from tag2box.runtime.cluster import Cluster, using
 from tag2box.runtime.config import read_settings

@@ -8,17 +8,17 @@ import pytest
 from PIL import Image
 
 from tag2box.errors import InputError
-from tag2box.features.backbone import Network
-from tag2box.features.config import FeaturesConfig
-from tag2box.features.crops import pool_map
+from tag2box.networks.network import Network
+from tag2box.description.config import FeaturesConfig
+from tag2box.description.crops import pool_map
 from tag2box.features.extract import find_projection
-from tag2box.features.one_photo import photo_map, window_features
-from tag2box.features.projection import Projection
-from tag2box.features.whole_photo import WholePhoto
+from tag2box.description.describe import photo_map, window_features
+from tag2box.description.projection import Projection
+from tag2box.description.whole_photo import WholePhoto
 from tag2box.images import ImageSet
-from tag2box.maps.competition import Activations, fit_activations
-from tag2box.maps.context import Context, Photo, finer_side, fit_context, photo_vectors, vectors_of_photos
-from tag2box.maps.object_maps import Maps, MapsConfig, ObjectMaps, WindowObjectness, measure_objectness
+from tag2box.training.competition import Activations, fit_activations
+from tag2box.description.context import Context, Photo, finer_side, fit_context, photo_vectors, vectors_of_photos
+from tag2box.training.object_maps import Maps, MapsConfig, ObjectMaps, WindowObjectness, measure_objectness
 from tag2box.windows.record import Windows
 
 SIZE = np.array([80, 60])

@@ -15,7 +15,7 @@ from tag2box.cli.app import app
 from tag2box.corrections import CorrectionLog, read_state
 from tag2box.data.formats import cvat
 from tag2box.review.exchange import export_corrections, import_corrections
-from tag2box.run_folder import RunFolder
+from tag2box.run.folder import RunFolder
 
 
 @pytest.fixture

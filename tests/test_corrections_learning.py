@@ -12,10 +12,10 @@ from tests._review import copied, far_box
 from tag2box import Detector
 from tag2box.boxes import iou_matrix
 from tag2box.corrections import CorrectionLog, Corrections
-from tag2box.features.record import Features
-from tag2box.maps.context import Photo, photo_vectors
-from tag2box.run_corrections import corrected_boxes
-from tag2box.run_folder import RunFolder, fit_run
+from tag2box.description.record import Features
+from tag2box.description.context import Photo, photo_vectors
+from tag2box.run.corrections import corrected_boxes
+from tag2box.run.folder import RunFolder, fit_run
 from tag2box.training.corrected import (
     FROM_TAGS,
     REJECTED,

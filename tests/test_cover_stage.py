@@ -18,8 +18,8 @@ from tag2box.cover.degrees import block_count, count_blocks, count_neighbors, jo
 from tag2box.cover.sample import draw_images, draw_sample
 from tag2box.cover.stage import find_covers
 from tag2box.errors import InputError
-from tag2box.features.record import Features
-from tag2box.runtime.runner import Runner
+from tag2box.description.record import Features
+from tag2box.runtime.stages import Runner
 from tag2box.runtime.store import Store, stage_key
 from tag2box.windows.search import Windows
 

@@ -17,12 +17,12 @@ from tag2box.detection.config import DetectConfig
 from tag2box.detection.detector import Detector
 from tag2box.detection.detector_file import FORMER
 from tag2box.errors import InputError
-from tag2box.features.automatic import network_of
-from tag2box.features.config import FeaturesConfig
-from tag2box.features.networks.content import network_hash
-from tag2box.features.projection import Projection
-from tag2box.maps.context import Context
-from tag2box.maps.object_maps import MapsConfig, ObjectMaps, measure_objectness
+from tag2box.description.resolving import network_of
+from tag2box.description.config import FeaturesConfig
+from tag2box.networks.content import network_hash
+from tag2box.description.projection import Projection
+from tag2box.description.context import Context
+from tag2box.training.object_maps import MapsConfig, ObjectMaps, measure_objectness
 from tag2box.runtime.arrays import npy_header
 from tag2box.training.calibration import calibrate
 from tag2box.training.scoring import Weights, score_windows

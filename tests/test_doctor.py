@@ -11,8 +11,8 @@ import tag2box
 from tag2box import doctor
 from tag2box.cli.app import app
 from tag2box.errors import Tag2BoxError
-from tag2box.features.automatic import measure_precision
-from tag2box.features.config import FeaturesConfig
+from tag2box.description.resolving import measure_precision
+from tag2box.description.config import FeaturesConfig
 
 
 def test_it_says_what_is_there():

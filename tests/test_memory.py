@@ -14,11 +14,11 @@ from tag2box.cover.config import CoverConfig
 from tag2box.cover.degrees import count_neighbors
 from tag2box.cover.sample import draw_sample
 from tag2box.cover.stage import find_covers
-from tag2box.features.record import Features
-from tag2box.maps.competition import Competition
-from tag2box.maps.object_maps import Maps, WindowObjectness, fit_object_maps
+from tag2box.description.record import Features
+from tag2box.training.competition import Competition
+from tag2box.training.object_maps import Maps, WindowObjectness, fit_object_maps
 from tag2box.pipeline import Config
-from tag2box.runtime.runner import Runner
+from tag2box.runtime.stages import Runner
 from tag2box.runtime.store import Store, stage_key
 from tag2box.sharded import Known, find_all_competition, find_all_objectness
 from tag2box.training.initial import InitialConfig, train_svms
@@ -161,7 +161,7 @@ def test_memory_hardly_grows_with_the_photos(made, stage, monkeypatch):
     monkeypatch.setattr("tag2box.training.photo_parts.SMALL", 1)
     monkeypatch.setattr("tag2box.training.refinement.MOST_HELD", 100)
     monkeypatch.setattr("tag2box.runtime.arrays.MAPPED", 1 << 10)
-    monkeypatch.setattr("tag2box.runtime.runner.SHARD", 8)
+    monkeypatch.setattr("tag2box.runtime.stages.SHARD", 8)
     stage(made[0])  # what is loaded and compiled once is no growth
     small, large = (peak(stage, each) for each in made)
     growth = (large - small) / (SIZES[1] - SIZES[0])

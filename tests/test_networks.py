@@ -14,14 +14,14 @@ from tag2box.cli.app import app
 from tag2box.data.reading import read_images
 from tag2box.demo import demo
 from tag2box.errors import InputError
-from tag2box.features.automatic import mode_of, resolved
-from tag2box.features.backbone import load_network
-from tag2box.features.config import FeaturesConfig
-from tag2box.features.crops import pool_map
-from tag2box.features.networks.content import network_hash
-from tag2box.features.networks.inference import How, Part
-from tag2box.features.networks.onnxruntime_engine import choose_provider
-from tag2box.features.one_photo import photo_map, raw_features
+from tag2box.description.resolving import mode_of, resolved
+from tag2box.networks.network import load_network
+from tag2box.description.config import FeaturesConfig
+from tag2box.description.crops import pool_map
+from tag2box.networks.content import network_hash
+from tag2box.networks.inference import How, Part
+from tag2box.networks.onnxruntime_engine import choose_provider
+from tag2box.description.describe import photo_map, raw_features
 from tag2box.maps.photo_maps import check_maps, find_cells, map_cells
 from tag2box.windows.record import Windows
 

@@ -13,10 +13,10 @@ from tests.test_backbone import PREPARE, own
 from tag2box import corloc, read_images
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
-from tag2box.features.config import FeaturesConfig
-from tag2box.features.networks.onnx_writer import Graph
-from tag2box.features.one_photo import photo_map
-from tag2box.maps.object_maps import (
+from tag2box.description.config import FeaturesConfig
+from tag2box.networks.onnx_writer import Graph
+from tag2box.description.describe import photo_map
+from tag2box.training.object_maps import (
     Maps,
     MapsConfig,
     ObjectMaps,

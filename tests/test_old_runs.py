@@ -17,7 +17,7 @@ from tag2box import read_images
 from tag2box.cli.app import app
 from tag2box.errors import InputError
 from tag2box.pipeline import Config
-from tag2box.run_folder import RunFolder, fit_run, mined_windows
+from tag2box.run.folder import RunFolder, fit_run, mined_windows
 from tag2box.runtime.config import read_settings
 
 STORED = Path(__file__).parent / "data" / "run-of-november-2026.zip"

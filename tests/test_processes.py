@@ -182,7 +182,7 @@ linux = pytest.mark.skipif(
 
 @linux
 def test_sigterm_ends_a_run_and_its_workers_at_once_and_it_goes_on(tmp_path):
-    from tag2box.run_folder import RunFolder  # workers import this file too: the rest of it is light
+    from tag2box.run.folder import RunFolder  # workers import this file too: the rest of it is light
 
     make_toys(tmp_path / "toys")
     sets = [word for setting in FAST for word in ("--set", setting)]

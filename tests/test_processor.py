@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tag2box.features.backbone import load_network
-from tag2box.features.networks import processor
-from tag2box.features.networks.inference import How, Part
-from tag2box.features.networks.processor import CAP, guard_onednn, onednn_cap, saturates
+from tag2box.networks.network import load_network
+from tag2box.networks import processor
+from tag2box.networks.inference import How, Part
+from tag2box.networks.processor import CAP, guard_onednn, onednn_cap, saturates
 
 AVX2 = {"avx2", "fma"}
 AVX512 = AVX2 | {"avx512f", "avx512vnni", "avx512bf16", "avx512fp16"}
@@ -115,8 +115,8 @@ def test_cpuid_is_read_where_it_exists():
 
 BF16 = """
 import numpy as np
-from tag2box.features.backbone import load_network
-from tag2box.features.networks.inference import How, Part
+from tag2box.networks.network import load_network
+from tag2box.networks.inference import How, Part
 part = Part(load_network("efficientnet-lite0"), (8, 64, 64), How("bf16"), grid=2)
 assert np.isfinite(part(np.full((8, 64, 64, 3), 99, np.uint8))).all()
 """
@@ -137,7 +137,7 @@ def test_a_bf16_network_runs_on_this_machine():
 def test_a_run_in_bf16_or_int8_goes_on_where_onednn_is_held_below_it(limit):
     """OpenVINO would fail to compile, or crash: it looks at the processor and not at the limit."""
     environment = {k: v for k, v in os.environ.items() if k not in processor.VARIABLES}
-    says = "from tag2box.features.networks.inference import offered\nprint(*offered('CPU'))"
+    says = "from tag2box.networks.inference import offered\nprint(*offered('CPU'))"
     network = BF16.replace("bf16", "int8") + BF16
     answer = subprocess.run(
         [sys.executable, "-c", network + says],

@@ -19,8 +19,8 @@ from tag2box.data.remote import RemotePath, is_address, place
 from tag2box.data.remote_cache import make_room
 from tag2box.errors import InputError
 from tag2box.pipeline import Config
-from tag2box.run_folder import RunFolder, fit_run
-from tag2box.run_notes import read_path, write_path
+from tag2box.run.folder import RunFolder, fit_run
+from tag2box.run.notes import read_path, write_path
 from tag2box.runtime.config import read_settings
 
 pytest.importorskip("fsspec")

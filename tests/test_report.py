@@ -14,7 +14,7 @@ from tag2box.cover.graph import cover_graph
 from tag2box.cover.greedy import greedy_cover
 from tag2box.cover.snapping import above_chance
 from tag2box.detection.detections import Detections
-from tag2box.features.record import Features
+from tag2box.description.record import Features
 from tag2box.images import ImageSet, Truth
 from tag2box.neighbors.search import group_neighbors
 from tag2box.pipeline import Config
@@ -315,7 +315,7 @@ def run(tmp_path_factory):
     """A run over a few scenes, with settings that take seconds."""
     pytest.importorskip("skimage")
     from tag2box.demo.scenes import make_scenes
-    from tag2box.run_folder import detect_run, fit_run
+    from tag2box.run.folder import detect_run, fit_run
     from tag2box.runtime.config import read_settings
 
     folder = tmp_path_factory.mktemp("run")
@@ -344,7 +344,7 @@ def test_neighbors_are_those_that_the_cover_compared_by():
 
 def test_a_run_becomes_a_page_and_more_of_one_as_more_is_known(run):
     from tag2box.report import write_report
-    from tag2box.run_folder import RunFolder
+    from tag2box.run.folder import RunFolder
 
     path = write_report(run.folder)
     assert path == run.folder / "report.html"
@@ -365,7 +365,7 @@ def test_a_run_becomes_a_page_and_more_of_one_as_more_is_known(run):
 
 def test_detections_in_photos_without_tags_are_shown_too(run, tmp_path):
     from tag2box.report import write_report
-    from tag2box.run_folder import RunFolder
+    from tag2box.run.folder import RunFolder
 
     bare = ImageSet(run.scenes.test.ids, run.scenes.test.paths, np.zeros((5, 0), np.int8), ())
     run.detect(RunFolder(run.folder), bare, workers=1)

@@ -14,7 +14,7 @@ from tag2box.review.found import FoundBoxes, teaching_order
 from tag2box.review.listing import Index, Wanted
 from tag2box.review.sampling import estimate, mixed, random_order, wilson
 from tag2box.review.session import Session
-from tag2box.run_folder import RunFolder
+from tag2box.run.folder import RunFolder
 
 
 @pytest.fixture

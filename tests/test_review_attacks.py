@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 import pytest
 from tests._review import Server, copied
 
-from tag2box.run_folder import RunFolder
-from tag2box.run_notes import own_detector, write_run
+from tag2box.run.folder import RunFolder
+from tag2box.run.notes import own_detector, write_run
 
 MARKUP = '<img src=x onerror="document.title=1">'
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tag2box.errors import InputError
-from tag2box.features.backbone import Network, load_network
-from tag2box.features.networks import efficientnet, precision
-from tag2box.features.networks.inference import How, Part
-from tag2box.features.networks.onnx_writer import Graph
-from tag2box.features.networks.rounding import Rounded
+from tag2box.networks.network import Network, load_network
+from tag2box.networks import efficientnet, precision
+from tag2box.networks.inference import How, Part
+from tag2box.networks.onnx_writer import Graph
+from tag2box.networks.rounding import Rounded
 
 NAME = "efficientnet-lite0"
 

@@ -15,11 +15,11 @@ from tag2box.cli.app import main
 from tag2box.cli.run import _default_out
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.pipeline import Config
-from tag2box.run_folder import RunFolder, detect_run, fit_run, mined_windows
-from tag2box.run_notes import write_run
+from tag2box.run.folder import RunFolder, detect_run, fit_run, mined_windows
+from tag2box.run.notes import write_run
 from tag2box.runtime.config import read_settings
 from tag2box.runtime.files import checked_json
-from tag2box.runtime.runner import Runner
+from tag2box.runtime.stages import Runner
 from tag2box.runtime.store import Store
 
 CONFIG = read_settings(Config(), None, FAST)

@@ -14,7 +14,7 @@ from tag2box.runtime import runner as runner_module
 from tag2box.runtime.arrays import npy_header, npz_bytes, read_array, read_npz, write_array
 from tag2box.runtime.files import MACHINE, to_json, write_whole
 from tag2box.runtime.parts import DamagedError
-from tag2box.runtime.runner import Runner
+from tag2box.runtime.stages import Runner
 from tag2box.runtime.store import Store, stage_key
 
 STAGES = ("cover", "windows", "features")

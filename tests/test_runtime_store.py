@@ -15,11 +15,11 @@ from tests._toys import contents, events
 
 from tag2box.cover.greedy import Cover
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.maps.competition import Competition
-from tag2box.maps.object_maps import WindowObjectness
+from tag2box.training.competition import Competition
+from tag2box.training.object_maps import WindowObjectness
 from tag2box.runtime.files import append_line, locked
 from tag2box.runtime.packing import pack, unpack
-from tag2box.runtime.runner import Runner
+from tag2box.runtime.stages import Runner
 from tag2box.runtime.store import Store, existing, stage_key
 from tag2box.windows.search import Windows
 
@@ -74,7 +74,7 @@ def test_objectness_that_an_older_version_stored_is_read():
     assert isinstance(found, WindowObjectness)
     assert found.objectness.tolist() == np.ones((3, 2)).tolist()
     fields = {"activations": None, "share": part["share"]}
-    shared = unpack({"record": "tag2box.maps.competition:Competition", "fields": fields}, arrays)
+    shared = unpack({"record": "tag2box.training.competition:Competition", "fields": fields}, arrays)
     assert isinstance(shared, Competition)
     assert shared.objectness is arrays["share"]
 
@@ -190,7 +190,7 @@ import sys, time
 import numpy as np
 from tag2box.runtime import runner as runner_module
 from tag2box.runtime.files import append_line
-from tag2box.runtime.runner import Runner
+from tag2box.runtime.stages import Runner
 from tag2box.runtime.store import Store, stage_key
 from functools import partial
 from pathlib import Path

@@ -17,7 +17,7 @@ from tests._review import copied
 from tests._serving import detecting
 
 from tag2box import read_images
-from tag2box.run_folder import RunFolder, detect_run
+from tag2box.run.folder import RunFolder, detect_run
 from tag2box.serving.detecting import openapi
 from tag2box.serving.pool import Limits
 from tag2box.web import listening

@@ -23,7 +23,7 @@ from tag2box.reproduce.voc_tables import (
     run_voc_table,
     settings,
 )
-from tag2box.run_folder import RunFolder, detect_run
+from tag2box.run.folder import RunFolder, detect_run
 from tag2box.runtime.config import read_settings
 from tag2box.runtime.progress import silent
 

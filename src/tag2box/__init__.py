@@ -10,13 +10,17 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from tag2box.boxes import nms
+    from tag2box.config import Config
     from tag2box.cover.config import CoverConfig
     from tag2box.cover.graph import cover_graph
     from tag2box.cover.greedy import Cover, greedy_cover
     from tag2box.cover.mining import negative_mining
-    from tag2box.cover.snapping import contrast
     from tag2box.data.formats.fiftyone_samples import read_fiftyone
     from tag2box.data.reading import read_images
+    from tag2box.description.config import FeaturesConfig, MapsConfig
+    from tag2box.description.describe import describe
+    from tag2box.description.description import Description
+    from tag2box.description.record import Described
     from tag2box.detection.config import DetectConfig
     from tag2box.detection.detections import Detections
     from tag2box.detection.detector import Detector
@@ -24,22 +28,16 @@ if TYPE_CHECKING:
     from tag2box.detection.suppression import detect_windows
     from tag2box.detection.writing import write_detections
     from tag2box.errors import InputError, Tag2BoxError
-    from tag2box.estimator import Tag2Box
     from tag2box.evaluation.record import CorLoc, Scores
     from tag2box.evaluation.scores import corloc, evaluate
-    from tag2box.features.config import FeaturesConfig
-    from tag2box.features.extract import find_features, find_projection
-    from tag2box.features.one_photo import window_features
-    from tag2box.features.record import Features
     from tag2box.images import ImageSet, Truth
-    from tag2box.maps.object_maps import MapsConfig
     from tag2box.mil.bags import Bags, PerInstance
     from tag2box.mil.latent import LatentSVC
     from tag2box.mil.smooth_latent import SmoothLatentSVC
     from tag2box.mil.smoothing import simplex_projection, smoothed_max
     from tag2box.neighbors.record import Neighbors
     from tag2box.neighbors.search import group_neighbors
-    from tag2box.stages import Config
+    from tag2box.run.estimator import Tag2Box
     from tag2box.training.initial import InitialConfig
     from tag2box.training.refinement import RefineConfig
     from tag2box.training.retraining import RetrainConfig
@@ -53,10 +51,11 @@ __all__ = [
     "CorLoc",
     "Cover",
     "CoverConfig",
+    "Described",
+    "Description",
     "DetectConfig",
     "Detections",
     "Detector",
-    "Features",
     "FeaturesConfig",
     "ImageSet",
     "InitialConfig",
@@ -76,13 +75,11 @@ __all__ = [
     "Windows",
     "WindowsConfig",
     "__version__",
-    "contrast",
     "corloc",
     "cover_graph",
+    "describe",
     "detect_windows",
     "evaluate",
-    "find_features",
-    "find_projection",
     "find_windows",
     "greedy_cover",
     "group_neighbors",
@@ -94,45 +91,43 @@ __all__ = [
     "selective_search",
     "simplex_projection",
     "smoothed_max",
-    "window_features",
     "write_detections",
 ]
 
 _HOME = {
     "Bags": "mil.bags",
-    "Config": "stages",
+    "Config": "config",
     "CorLoc": "evaluation.record",
     "Cover": "cover.greedy",
     "CoverConfig": "cover.config",
     "DetectConfig": "detection.config",
     "Detections": "detection.detections",
     "Detector": "detection.detector",
-    "Features": "features.record",
-    "FeaturesConfig": "features.config",
+    "Described": "description.record",
+    "Description": "description.description",
+    "FeaturesConfig": "description.config",
     "ImageSet": "images",
     "InitialConfig": "training.initial",
     "InputError": "errors",
     "LatentSVC": "mil.latent",
-    "MapsConfig": "maps.object_maps",
+    "MapsConfig": "description.config",
     "Neighbors": "neighbors.record",
     "PerInstance": "mil.bags",
     "RefineConfig": "training.refinement",
     "RetrainConfig": "training.retraining",
     "Scores": "evaluation.record",
     "SmoothLatentSVC": "mil.smooth_latent",
-    "Tag2Box": "estimator",
+    "Tag2Box": "run.estimator",
     "Tag2BoxError": "errors",
     "Truth": "images",
     "TwoStreamConfig": "training.two_stream",
     "Windows": "windows.record",
     "WindowsConfig": "windows.search",
-    "contrast": "cover.snapping",
     "corloc": "evaluation.scores",
     "cover_graph": "cover.graph",
+    "describe": "description.describe",
     "detect_windows": "detection.suppression",
     "evaluate": "evaluation.scores",
-    "find_features": "features.extract",
-    "find_projection": "features.extract",
     "find_windows": "windows.search",
     "greedy_cover": "cover.greedy",
     "group_neighbors": "neighbors.search",
@@ -144,7 +139,6 @@ _HOME = {
     "selective_search": "windows.search",
     "simplex_projection": "mil.smoothing",
     "smoothed_max": "mil.smoothing",
-    "window_features": "features.one_photo",
     "write_detections": "detection.writing",
 }
 

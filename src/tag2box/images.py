@@ -10,7 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.errors import InputError
 from tag2box.names import check_names, place_of_class
 
-__all__ = ["ImageSet", "Numbers", "Truth"]
+__all__ = ["UNKNOWN", "ImageSet", "Numbers", "Truth", "known_tags"]
+
+# What a tag of 0 is read as.
+UNKNOWN = {"ignore": 0, "positive": 1, "negative": -1}
 
 
 @dataclass(frozen=True)
@@ -212,3 +215,8 @@ def _among(truth: Truth, column: str, kept: NDArray[np.intp]) -> Truth:
     stays = place[values] >= 0
     part = Truth(truth.image[stays], truth.xyxy[stays], truth.label[stays], truth.difficult[stays])
     return replace(part, **{column: place[values[stays]]})
+
+
+def known_tags(tags: NDArray[np.int8], unknown: str) -> NDArray[np.int8]:
+    """`tags` with every 0 read as `unknown` says; "ignore" leaves them."""
+    return np.where(tags == 0, np.int8(UNKNOWN[unknown]), tags)

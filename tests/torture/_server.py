@@ -18,7 +18,7 @@ import openvino  # noqa: F401
 import sklearn.decomposition
 import sklearn.svm  # noqa: F401
 
-import tag2box.estimator  # noqa: F401
+import tag2box.run.estimator  # noqa: F401
 from tag2box.cli.app import main
 from tag2box.runtime import runner
 from tag2box.windows.search import WindowsConfig, search_windows

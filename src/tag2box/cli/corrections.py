@@ -33,7 +33,7 @@ def import_(
     Example: tag2box corrections import runs/photos annotations.xml
     """
     from tag2box.review.exchange import import_corrections
-    from tag2box.run_folder import RunFolder
+    from tag2box.run.folder import RunFolder
 
     done = import_corrections(RunFolder(run), file, reviewed=not partial)
     text = [f"{done.boxes} boxes of {done.photos} photos. Next: tag2box run DATA --out {run}"]
@@ -57,7 +57,7 @@ def export(
     Example: tag2box corrections export runs/photos --format cvat
     """
     from tag2box.review.exchange import export_corrections
-    from tag2box.run_folder import RunFolder
+    from tag2box.run.folder import RunFolder
 
     folder = RunFolder(run)
     target = out or folder.folder / f"corrections-{format_}{'.xml' if format_ == 'cvat' else '.json'}"

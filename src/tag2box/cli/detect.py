@@ -61,7 +61,7 @@ def detect(
     Example: tag2box detect holiday/*.jpg --run runs/photos --format csv --out boxes.csv
     """
     from tag2box.detection.writing import write_detections
-    from tag2box.run_folder import RunFolder, detect_run
+    from tag2box.run.folder import RunFolder, detect_run
     from tag2box.runtime.cluster import using
 
     check_on_error(on_error)

@@ -11,8 +11,8 @@ from tag2box.errors import InputError
 if TYPE_CHECKING:
     from tag2box.detection.detections import Detections
     from tag2box.images import ImageSet
-    from tag2box.run_corrections import Corrected
-    from tag2box.run_folder import RunFolder
+    from tag2box.run.corrections import Corrected
+    from tag2box.run.folder import RunFolder
 
 __all__ = ["evaluate"]
 
@@ -39,7 +39,7 @@ def evaluate(
     answer: dict[str, Any] = {"metric": metric, "truth": str(truth), "split": split}
     text = []
     if (what / "config.toml").is_file():
-        from tag2box.run_folder import RunFolder
+        from tag2box.run.folder import RunFolder
 
         run = RunFolder(what)
         images = images.only([name for name in images.classes if name in run.images.classes])
@@ -73,18 +73,17 @@ def evaluate(
 def _newest(run: "RunFolder", images: "ImageSet") -> "Detections | None":
     """What the run found in these images: in most of them; of equally many, what it found last."""
     known = set(images.ids)
-    fit = [(len(seen), key) for key, seen in run.detected() if set(seen.ids) <= known]
+    fit = [(len(seen), key, seen) for key, seen in run.detected() if set(seen.ids) <= known]
     if not fit:
         return None
-    most = max(n for n, _ in fit)
-    found: Detections = run.store.load("detections", next(key for n, key in reversed(fit) if n == most))
-    return found
+    most = max(n for n, _, _ in fit)
+    return next(run.detections(key, seen) for n, key, seen in reversed(fit) if n == most)
 
 
 def _mined(run: "RunFolder", images: "ImageSet") -> "Corrected | None":
     """The boxes of the run's own training images, as corrected, where the truth knows all of them."""
     if not set(run.images.ids) <= set(images.ids) or not run.has(run.last_stage):
         return None
-    from tag2box.run_corrections import corrected_boxes
+    from tag2box.run.corrections import corrected_boxes
 
     return corrected_boxes(run)

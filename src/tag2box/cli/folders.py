@@ -41,8 +41,8 @@ def export(
     """
     from tag2box.cli.detect import suffix_of
     from tag2box.detection.writing import write_detections
-    from tag2box.run_corrections import corrected_boxes
-    from tag2box.run_folder import RunFolder
+    from tag2box.run.corrections import corrected_boxes
+    from tag2box.run.folder import RunFolder
 
     folder = RunFolder(run)
     target = out or folder.folder / f"boxes{suffix_of(format_)}"
@@ -63,7 +63,7 @@ def clean(
 
     Example: tag2box clean runs/photos --older
     """
-    from tag2box.run_folder import RunFolder
+    from tag2box.run.folder import RunFolder
 
     paths = [str(path) for path in RunFolder(run).clean(remove=older)]
     text = "\n".join(paths) or "Nothing to remove."

@@ -62,19 +62,17 @@ def table1(
 Data = Annotated[Path, typer.Option(help="VOC 2007 in the devkit's layout, with its Annotations.")]
 Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0 to N-1 of the first negatives.")]
 Out = Annotated[Path, typer.Option(help="Where results go, and are found again.")]
-Paper = Annotated[bool, typer.Option("--paper", help="The paper's settings instead of ours.")]
 
 
 @reproduce.command("table2")
 def table2(
     data: Data,
     seeds: Seeds = 1,
-    paper: Paper = False,
     out: Out = Path("runs/table2"),
     workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
-    """Detection on six classes of VOC 2007, from tags: four ways, beside the paper's figures.
+    """Detection on six classes of VOC 2007, from tags: the paper's rows, and ours, beside its figures.
 
     Writes table2.md, table2.json and a report of the last row to OUT; a run that was stopped goes on where it
     stopped.
@@ -83,14 +81,13 @@ def table2(
     """
     from tag2box.reproduce.voc_tables import SIX
 
-    _voc_table("table2", data, SIX, out, seeds=seeds, paper=paper, workers=workers, as_json=as_json)
+    _voc_table("table2", data, SIX, out, seeds=seeds, workers=workers, as_json=as_json)
 
 
 @reproduce.command("table3")
 def table3(
     data: Data,
     seeds: Seeds = 1,
-    paper: Paper = False,
     out: Out = Path("runs/table3"),
     workers: Workers = None,
     as_json: AsJson = False,
@@ -104,7 +101,7 @@ def table3(
     """
     from tag2box.reproduce.voc_tables import CLASSES
 
-    _voc_table("table3", data, CLASSES, out, seeds=seeds, paper=paper, workers=workers, as_json=as_json)
+    _voc_table("table3", data, CLASSES, out, seeds=seeds, workers=workers, as_json=as_json)
 
 
 def _voc_table(
@@ -114,7 +111,6 @@ def _voc_table(
     out: Path,
     *,
     seeds: int,
-    paper: bool,
     workers: int | None,
     as_json: bool,
 ) -> None:
@@ -125,10 +121,8 @@ def _voc_table(
     from tag2box.runtime.files import write_whole
 
     with shown() as progress:
-        cells = run_voc_table(
-            data, classes, out, seeds=seeds, paper=paper, workers=workers, progress=progress
-        )
-    table = as_dict(cells, classes, paper=paper)
+        cells = run_voc_table(data, classes, out, seeds=seeds, workers=workers, progress=progress)
+    table = as_dict(cells, classes)
     write_whole(out / f"{name}.json", json.dumps(table, indent=2) + "\n")
     write_whole(out / f"{name}.md", as_markdown(table))
     page = write_report(out / "train", truths=[read_images(data, split="trainval")])

@@ -30,6 +30,9 @@ def run(
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="Only this class; may be repeated.")
     ] = None,
+    method: Annotated[
+        str, typer.Option(help="How to learn: two_stream, or song2014 with the settings of the paper.")
+    ] = "two_stream",
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings (docs/config.md).")] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", help="One setting, as stage.key=value.")] = None,
     workers: Workers = None,
@@ -44,31 +47,35 @@ def run(
 
     Example: tag2box run photos --tags tags.csv --out runs/photos
     """
-    from tag2box.costs import estimate, timed
+    from tag2box.config import METHODS, Config
     from tag2box.data.reading import read_images
-    from tag2box.pipeline import Config
-    from tag2box.run_folder import fit_run, learnable, with_precision
+    from tag2box.run.costs import estimate, timed
+    from tag2box.run.folder import fit_prepared
+    from tag2box.run.settings import prepare
+    from tag2box.runtime.checks import check_choice
     from tag2box.runtime.cluster import using
     from tag2box.runtime.config import read_settings
 
     check_on_error(on_error)
-    settings = read_settings(Config(), config, sets or ())
+    check_choice("--method", method, METHODS)
+    preset = Config.song2014() if method == "song2014" else Config()
+    settings = read_settings(preset, config, sets or ())
     images = read_images(data, tags, split, classes=classes or None, on_error=on_error)
     folder = out or _default_out(data)
     with shown() as progress, using(cluster, folder):
         images, seen = first_look(images, on_error, workers, progress, as_json)
-        images, left_out = learnable(images, settings)
-        if left_out and not as_json:
-            typer.echo(f"Left out, as no image has it: {', '.join(left_out)}")
-        settings, precision = with_precision(settings, folder)
-        taken = timed(settings, len(images))
-        cost = estimate(len(images), len(images.classes), settings, workers, taken=taken)
+        start = prepare(images, settings, folder)
+        images = start.images
+        if start.left_out and not as_json:
+            typer.echo(f"Left out, as no image has it: {', '.join(start.left_out)}")
+        taken = timed(start.description, len(images))
+        cost = estimate(len(images), len(images.classes), start.config, workers, taken=taken)
         if not as_json:
             typer.echo(f"To be expected: {cost}, in {folder}")
-            typer.echo(f"Precision of the network: {precision}")
-        stages = fit_run(images, settings, folder, workers=workers, progress=progress)
-    kept = {"images": len(images), "classes": list(images.classes), "left_out": list(left_out)}
-    how = {"precision": precision, "expected": cost.to_dict(), "look": seen.to_dict(), "stages": stages}
+            typer.echo(f"Precision of the network: {start.precision}")
+        stages = fit_prepared(start, folder, workers=workers, progress=progress)
+    kept = {"images": len(images), "classes": list(images.classes), "left_out": list(start.left_out)}
+    how = {"precision": start.precision, "expected": cost.to_dict(), "look": seen.to_dict(), "stages": stages}
     say(as_json, {"run": str(folder), **kept, **how}, _text(folder, stages))
 
 

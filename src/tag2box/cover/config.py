@@ -1,16 +1,11 @@
-"""Settings of the first windows, and what they make of unknown tags."""
+"""Settings of the first windows."""
 
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tag2box.cover.greedy import G
 from tag2box.runtime.checks import check_at_least, check_choice, check_share
 
-__all__ = ["CoverConfig", "known_tags"]
-
-UNKNOWN = {"ignore": 0, "positive": 1, "negative": -1}
+__all__ = ["CoverConfig"]
 
 
 @dataclass(frozen=True)
@@ -38,16 +33,11 @@ class CoverConfig:
         "marginal" is the paper's greedy, "score" the order of the authors' release.
     seeds : float, default=0.2
         The share of an image's windows that may be selected: those with the most positive neighbors.
-    snap : {"objectness", "contrast", "none"}, default="objectness"
-        By which score a covered window is replaced by the best window that overlaps it; "none" keeps it, as
-        in the paper.
-    unknown : {"ignore", "positive", "negative"}, default="ignore"
-        What a tag of 0 means, in training too.
 
     Examples
     --------
     >>> import tag2box as t2b
-    >>> t2b.CoverConfig(snap="none").initializer
+    >>> t2b.CoverConfig(alpha=0.9).initializer
     'cover'
     """
 
@@ -63,26 +53,11 @@ class CoverConfig:
     alpha: float = 0.95
     method: str = "score"
     seeds: float = 0.2
-    snap: str = "objectness"
-    # The release takes unknown tags for positive.
-    unknown: str = "ignore"
 
     def __post_init__(self) -> None:
         check_choice("initializer", self.initializer, ("cover", "negative_mining"))
         check_choice("g", self.g, G)
         check_choice("method", self.method, ("marginal", "score"))
-        check_choice("snap", self.snap, ("objectness", "contrast", "none"))
-        check_choice("unknown", self.unknown, UNKNOWN)
         check_share(k=self.k, alpha=self.alpha, seeds=self.seeds)
         check_at_least(1, t=self.t, dimensions=self.dimensions)
         check_at_least(2, most_images=self.most_images)
-
-    @property
-    def snaps_by(self) -> str:
-        """`snap`, for a cover; the windows of negative mining stay as they are."""
-        return self.snap if self.initializer == "cover" else "none"
-
-
-def known_tags(tags: NDArray[np.int8], unknown: str) -> NDArray[np.int8]:
-    """`tags` with every 0 read as `unknown` says; "ignore" leaves them."""
-    return np.where(tags == 0, np.int8(UNKNOWN[unknown]), tags)

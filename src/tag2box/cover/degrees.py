@@ -1,41 +1,17 @@
-"""`Degrees`: how many of the images nearest to each window are positive. Step 5 of the paper's chain.
+"""`Degrees`: how many of the images nearest to each window are positive."""
 
-    degrees = count_neighbors(features, tags, config)
-
-All windows are searched for in one pass, block by block, so that no table of them all is ever kept.
-"""
-
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.cover.config import CoverConfig, known_tags
-from tag2box.features.record import Features
-from tag2box.neighbors.search import (
-    Neighbors,
-    block_size,
-    nearest_images,
-    neighbor_blocks,
-    prepare_once,
-)
-from tag2box.runtime.executor import current_cluster
+from tag2box.cover.compared import Compared
+from tag2box.neighbors.search import Neighbors, group_neighbors
 from tag2box.runtime.packing import stored
-from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.stages import stage
 
-__all__ = [
-    "Degrees",
-    "block_count",
-    "compared",
-    "count_blocks",
-    "count_neighbors",
-    "depth_of",
-    "join_degrees",
-]
-
-BLOCK = 8192  # rows at a time
+__all__ = ["Degrees", "count_neighbors", "depth_of"]
 
 
 @stored
@@ -50,139 +26,56 @@ class Degrees:
     above: NDArray[np.float32]
     far: NDArray[np.float32]
 
+    @classmethod
+    def concatenate(cls, parts: Sequence["Degrees"]) -> "Degrees":
+        """Those of the windows of all `parts`."""
+        above, far = (np.concatenate([getattr(part, name) for part in parts]) for name in ("above", "far"))
+        return cls(above, far)
 
+
+@stage("degrees", version=1)
 def count_neighbors(
-    features: Features,
+    images: NDArray[np.int64],
+    compared: Compared,
     tags: NDArray[np.int8],
-    config: CoverConfig,
+    k: float,
     *,
     workers: int | None = 1,
-    progress: Progress = silent,
 ) -> Degrees:
-    """Count, for every window of a positive image, the positive ones among its k nearest images.
+    """Count, for every window of these images, the positive ones among its k nearest images.
 
-    All classes share one search. Images of unknown tag count as not positive. Memory: 8 bytes a window and
-    class, and what `neighbor_blocks` takes.
+    All classes share one search. Images of unknown tag count as not positive. k: as a share of the positive
+    images. Memory: 8 bytes a window and class, and what `group_neighbors` takes.
     """
-    parts = count_blocks(features, tags, config, workers=workers, progress=progress)
-    return join_degrees(features, tags, config, list(parts))
-
-
-def block_count(features: Features, tags: NDArray[np.int8], config: CoverConfig) -> int:
-    """How many blocks `count_blocks` counts in."""
-    return -(-len(_queries(features, tags, config)) // block_size(features.offsets))
-
-
-def count_blocks(
-    features: Features,
-    tags: NDArray[np.int8],
-    config: CoverConfig,
-    skip: Container[int] = (),
-    progress: Progress = silent,
-    *,
-    workers: int | None = 1,
-) -> Iterator[Degrees]:
-    """`count_neighbors` of one block of windows after the other, those in `skip` left out.
-
-    On a cluster a block is a task.
-    """
-    tags = known_tags(tags, config.unknown)
-    queries = _queries(features, tags, config)
-    depth = [depth_of(column == 1, config) for column in tags.T]
-    if len(queries) == 0:
-        return
-    X, offsets = compared(features, config), features.offsets
-    if cluster := current_cluster():
-        size = block_size(offsets)
-        blocks = [queries[i : i + size] for b, i in enumerate(range(0, len(queries), size)) if b not in skip]
-        count = partial(_count_rows, cluster.shared(X), offsets, tags, depth)
-        for done, part in enumerate(cluster.run(partial(count, rows) for rows in blocks)):
-            progress("neighbors", done + 1, len(blocks))
-            yield part
-        return
-    for table in neighbor_blocks(
-        X, offsets, queries, max(depth), workers=workers, progress=progress, skip=skip
-    ):
-        yield _count_table(table, tags, depth)
-
-
-def _count_rows(
-    X: NDArray[np.floating],
-    offsets: NDArray[np.int64],
-    tags: NDArray[np.int8],
-    depth: Sequence[int],
-    rows: NDArray[np.int64],
-) -> Degrees:
-    """On a worker of a cluster: the degrees of these windows."""
-    return _count_table(nearest_images(prepare_once(X, offsets), rows, max(depth), workers=1), tags, depth)
-
-
-def _count_table(table: Neighbors, tags: NDArray[np.int8], depth: Sequence[int]) -> Degrees:
-    shape = (len(table.image), tags.shape[1])
+    seen = compared.counts > 0
+    depth = [depth_of((column == 1) & seen, k) for column in tags.T]
+    rows = compared.rows_of(images)
+    asked = (tags == 1).any(axis=1)[compared.image_of(rows)]
+    shape = (len(rows), tags.shape[1])
     out = Degrees(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
-    for c, k in enumerate(depth):
-        positive, negative = tags[:, c] == 1, tags[:, c] == -1
-        _count(table, positive, negative, k, out.above[:, c], out.far[:, c])
+    if asked.any():
+        most = min(max(depth), int(seen.sum()))
+        table = group_neighbors(compared.X, compared.offsets, rows[asked], most, workers=workers)
+        out.above[asked], out.far[asked] = _count_table(table, tags, seen, depth)
     return out
 
 
-def join_degrees(
-    features: Features, tags: NDArray[np.int8], config: CoverConfig, parts: Sequence[Degrees]
-) -> Degrees:
-    """The degrees of all windows, from those of all blocks."""
-    shape = (len(features.X), tags.shape[1])
-    out = Degrees(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
-    if parts:
-        queries = _queries(features, tags, config)
-        out.above[queries] = np.concatenate([part.above for part in parts])
-        out.far[queries] = np.concatenate([part.far for part in parts])
-    return out
-
-
-def _queries(features: Features, tags: NDArray[np.int8], config: CoverConfig) -> NDArray[np.int64]:
-    """The windows of images that are positive for any class."""
-    return features.rows_of((known_tags(tags, config.unknown) == 1).any(axis=1))
-
-
-def compared(
-    features: Features, config: CoverConfig, rows: NDArray[np.int64] | None = None
-) -> NDArray[np.floating]:
-    """What neighbors are found by: the first dimensions of X, every row as long as it was. In memory.
-
-    rows: some of X, by default all.
-    """
-    X, d = features.X, config.dimensions
-    if d >= X.shape[1]:
-        return X if rows is None else X[rows]
-    out = np.empty((len(X) if rows is None else len(rows), d), X.dtype)
-    for a in range(0, len(out), BLOCK):
-        some = slice(a, a + BLOCK)
-        block = X[some if rows is None else rows[some]].astype(np.float32)
-        short = np.linalg.norm(block[:, :d], axis=1, keepdims=True)
-        out[a : a + BLOCK] = block[:, :d] * (
-            np.linalg.norm(block, axis=1, keepdims=True) / np.where(short > 0, short, 1)
-        )
-    return out
-
-
-def depth_of(positive: NDArray[np.bool_], config: CoverConfig) -> int:
+def depth_of(positive: NDArray[np.bool_], k: float) -> int:
     """k, the number of nearest images to use: at least two, since a window's own is always among them."""
-    return int(min(max(config.k * positive.sum(), 2), len(positive)))
+    return int(min(max(k * positive.sum(), 2), len(positive)))
 
 
-def _count(
-    table: Neighbors,
-    positive: NDArray[np.bool_],
-    negative: NDArray[np.bool_],
-    k: int,
-    above: NDArray[np.float32],
-    far: NDArray[np.float32],
-) -> None:
+def _count_table(
+    table: Neighbors, tags: NDArray[np.int8], seen: NDArray[np.bool_], depth: Sequence[int]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     assert table.own is not None
-    rows = np.flatnonzero(positive[table.own])
-    image = table.image[rows, :k]
-    chance = (positive.sum() - 1) / max(len(positive) - 1, 1)
-    above[rows] = (positive[image].sum(axis=1) - 1) / max(k - 1, 1) - chance
-    strange = negative[table.image[rows]]
-    first = np.where(strange.any(axis=1), strange.argmax(axis=1), strange.shape[1] - 1)
-    far[rows] = table.distance[rows, first]
+    above, far = np.zeros((2, len(table.image), tags.shape[1]), np.float32)
+    for c, k in enumerate(depth):
+        positive, negative = (tags[:, c] == 1) & seen, tags[:, c] == -1
+        rows = np.flatnonzero(positive[table.own])
+        chance = (positive.sum() - 1) / max(seen.sum() - 1, 1)
+        above[rows, c] = (positive[table.image[rows, :k]].sum(axis=1) - 1) / max(k - 1, 1) - chance
+        strange = negative[table.image[rows]]
+        first = np.where(strange.any(axis=1), strange.argmax(axis=1), strange.shape[1] - 1)
+        far[rows, c] = table.distance[rows, first]
+    return above, far

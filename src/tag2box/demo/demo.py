@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from tag2box.cover.degrees import compared
+from tag2box.config import Config
+from tag2box.cover.compared import compare
 from tag2box.cover.mining import negative_mining
 from tag2box.demo.scenes import make_scenes
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.scores import CorLoc, Scores, corloc, evaluate
 from tag2box.images import ImageSet
 from tag2box.neighbors.search import group_neighbors
-from tag2box.pipeline import Config
 from tag2box.report.collecting import boxes_of, first_boxes, write_report
-from tag2box.run_folder import RunFolder, detect_run, fit_run, mined_windows
+from tag2box.run.folder import RunFolder, detect_run, fit_run, mined_windows
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.search import WindowsConfig
 
@@ -104,9 +104,9 @@ def run_demo(
 
 def _rival(run: RunFolder, images: ImageSet) -> Detections:
     """The windows that negative mining takes, on the windows and features of the run."""
-    windows, features = run.result("windows"), run.result("features")
-    n_images = int(np.count_nonzero(windows.counts))
-    everything = np.arange(len(windows.xyxy))
-    table = group_neighbors(compared(features, run.config.cover), features.offsets, everything, n_images)
+    described = run.result("described")
+    compared = compare((described, np.ones(len(described), np.bool_)), run.config.cover.dimensions)
+    everything = np.arange(len(compared.X))
+    table = group_neighbors(compared.X, compared.offsets, everything, len(images))
     covers = tuple(negative_mining(table, images.positives(name)) for name in images.classes)
-    return boxes_of([cover.first()[1] for cover in covers], windows, images)
+    return boxes_of([cover.first()[1] for cover in covers], described.windows, images)

@@ -6,10 +6,12 @@ import numpy as np
 
 from tag2box.errors import InputError
 from tag2box.runtime.checks import check_at_least, check_share
+from tag2box.runtime.packing import stored
 
 __all__ = ["DetectConfig"]
 
 
+@stored
 @dataclass(frozen=True)
 class DetectConfig:
     """Settings of detection: from the scores of windows to boxes.

@@ -10,23 +10,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.cover.config import known_tags
-from tag2box.cover.degrees import compared
 from tag2box.cover.greedy import Cover
-from tag2box.cover.sample import Sample, draw_sample
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.reliability import Reliability, reliability
 from tag2box.evaluation.scores import CorLoc, corloc, evaluate
-from tag2box.images import ImageSet
+from tag2box.images import ImageSet, known_tags
 from tag2box.neighbors.search import Neighbors, group_neighbors
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
 from tag2box.report.thumbnails import Heat, Thumbnails, votes
-from tag2box.run_corrections import corrected_boxes
-from tag2box.run_folder import RunFolder
+from tag2box.run.corrections import corrected_boxes
+from tag2box.run.folder import RunFolder
 from tag2box.runtime.config import settings
 from tag2box.runtime.files import write_whole
-from tag2box.stages import retrains, scores_by_maps
 from tag2box.training.findings import best_windows
 from tag2box.windows.search import Windows
 
@@ -55,18 +51,18 @@ def write_report(
         truths, metric = (known[0],), known[1]
     classes = run.images.classes
     images = _judged(run.images, classes, truths)
-    windows, corrected = run.result("windows"), corrected_boxes(run)
+    windows, corrected = run.result("described").windows, corrected_boxes(run)
     mined = corrected.detections
-    covers = None if retrains(run.config) else run.result("cover")
+    covers = run.result("covers") if "covers" in run.keys else None
     first = first_boxes(run)
     found, test = mined, None
     if detected := run.detected():
         key, photos = detected[-1]
-        found, test = run.store.load("detections", key), _judged(photos, classes, truths)
+        found, test = run.detections(key, photos), _judged(photos, classes, truths)
     content = build_content(
         images,
         windows,
-        _classes(run, windows, covers, first, mined),
+        _classes(run, covers, first, mined),
         title=title or f"tag2box: {', '.join(_first(images.classes, 5))}",
         neighbors=None if covers is None else _neighbors(run, covers),
         detections=found,
@@ -90,12 +86,12 @@ def first_boxes(run: RunFolder) -> Detections:
 
     Of the paper's chain, the first covered window; else the best by the object maps.
     """
-    windows = run.result("windows")
-    if retrains(run.config):
-        tags = known_tags(run.images.tags, run.config.cover.unknown)
-        rows = best_windows(windows, tags, windows.by_image(run.result("competition").objectness)).rows
+    windows = run.result("described").windows
+    if "covers" in run.keys:
+        rows = tuple(cover.first()[1] for cover in run.result("covers"))
     else:
-        rows = tuple(cover.first()[1] for cover in run.result("cover"))
+        tags = known_tags(run.images.tags, run.config.unknown)
+        rows = best_windows(windows, tags, windows.by_image(run.result("competition").values)).rows
     return boxes_of(rows, windows, run.images)
 
 
@@ -128,12 +124,11 @@ def _judged(images: ImageSet, classes: tuple[str, ...], truths: Sequence[ImageSe
 
 def _classes(
     run: RunFolder,
-    windows: Windows,
     covers: tuple[Cover, ...] | None,
     first: Detections,
     mined: Detections,
 ) -> dict[str, ClassRecords]:
-    heat = heat_maps_of(run, windows)
+    heat = heat_maps_of(run)
     records = {}
     for c, name in enumerate(run.images.classes):
         before, after = (
@@ -144,45 +139,35 @@ def _classes(
     return records
 
 
-def heat_maps_of(run: RunFolder, windows: Windows) -> Callable[[int, int], Heat]:
+def heat_maps_of(run: RunFolder) -> Callable[[int, int], Heat]:
     """(class, image) -> the map that its boxes came of: the object map or, in a run without, the votes."""
-    if scores_by_maps(run.config):
-        maps, objects = run.result("maps"), run.result("objectness").maps
+    described = run.result("described")
+    windows, maps = described.windows, described.maps
+    if "object_maps" in run.keys:
+        objects = run.result("object_maps")
         return lambda c, i: Heat(objects(maps[i])[c], *windows.sizes[i].tolist())
-    some, above = _sample(run), run.result("degrees").above
+    compared, above = run.result("compared"), run.result("degrees").above
 
     def heat(c: int, i: int) -> Heat:
-        """Without votes in an image that was not looked at."""
-        at = i if some.images is None else int(np.searchsorted(some.images, i))
-        seen = some.images is None or (at < len(some.images) and some.images[at] == i)
-        degree = above[some.windows.rows_of(at), c] if seen else np.zeros(len(windows[i]))
+        """Without votes in an image that was not compared."""
+        rows = compared.rows_of(i)
+        degree = above[rows, c] if len(rows) else np.zeros(len(windows[i]))
         return votes(windows[i], degree.astype(np.float64))
 
     return heat
 
 
-def _sample(run: RunFolder) -> Sample:
-    """The images that neighbors and cover looked at."""
-    tags = known_tags(run.images.tags, run.config.cover.unknown)
-    return draw_sample(run.result("windows"), run.result("features"), tags, run.config.cover)
-
-
 def _neighbors(run: RunFolder, covers: tuple[Cover, ...]) -> Neighbors:
     """The table of the windows that the report shows, and of no others: it is not kept by the run."""
-    some = _sample(run)
+    compared, windows = run.result("compared"), run.result("described").windows
     rows = Thumbnails.for_classes(len(covers)).rows
     shown = np.unique(np.concatenate([np.empty(0, np.int64), *(cover.selected[:rows] for cover in covers)]))
-    queries = shown if some.rows is None else np.searchsorted(some.rows, shown)
-    n_images = int(np.count_nonzero(some.features.counts))
-    X = compared(some.features, run.config.cover)
-    table = group_neighbors(X, some.features.offsets, queries, n_images, workers=1)
-    if some.rows is None or some.images is None:
-        return table
-    own = some.images[some.features.image_of(queries)]
-    image, window = some.images[table.image], some.rows[table.window]
-    return Neighbors(
-        image.astype(np.int32), window.astype(np.int32), table.distance, shown, own.astype(np.int32)
-    )
+    image = windows.image_of(shown)
+    queries = compared.offsets[image] + shown - windows.offsets[image]
+    n_images = int(np.count_nonzero(compared.counts))
+    table = group_neighbors(compared.X, compared.offsets, queries, n_images, workers=1)
+    nearest = compared.among(windows, table.window.ravel()).reshape(table.window.shape)
+    return replace(table, window=nearest.astype(np.int32), queries=shown)
 
 
 def _corlocs(images: ImageSet, first: Detections, mined: Detections) -> dict[str, CorLoc]:

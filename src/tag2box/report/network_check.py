@@ -10,16 +10,19 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from tag2box.data.decoding import read_small
+from tag2box.description.config import FeaturesConfig, MapsConfig
+from tag2box.description.describe import photo_map
+from tag2box.description.record import Described, Maps
+from tag2box.description.resolving import resolve
+from tag2box.description.timing import time_photo
 from tag2box.errors import InputError
-from tag2box.features.automatic import resolved
-from tag2box.features.backbone import Network, load_network, network_toml
-from tag2box.features.config import FeaturesConfig
-from tag2box.features.networks.understanding import MEAN, STD, possible_cut, understand
-from tag2box.features.one_photo import photo_map
-from tag2box.maps.object_maps import Maps, MapsConfig, fit_object_maps
-from tag2box.maps.timing import time_photo
+from tag2box.networks.network import Network, load_network, network_toml
+from tag2box.networks.understanding import MEAN, STD, possible_cut, understand
 from tag2box.report.thumbnails import Heat, with_heat
 from tag2box.runtime.files import write_whole
+from tag2box.training.object_maps import fit_object_maps
+from tag2box.windows.record import Windows
+from tag2box.windows.search import WindowsConfig
 
 __all__ = ["NetworkCheck", "check_network"]
 
@@ -44,7 +47,7 @@ class NetworkCheck:
 
     network: Network
     config: FeaturesConfig
-    map_shape: tuple[int, int, int]
+    map_shape: tuple[int, ...]
     windows_per_second: float
     guessed: bool
     possible_cut: str | None
@@ -115,18 +118,18 @@ def check_network(file: Path, photo: Path | None, runtime: str) -> NetworkCheck:
         write_whole(toml, _commented(understand(file)))
         written.append(toml)
     network = load_network(file)
-    config = resolved(FeaturesConfig(network=str(file), runtime=runtime))
-    maps = MapsConfig()
+    features = FeaturesConfig(network=str(file), runtime=runtime)
+    settings = resolve(WindowsConfig(max_windows=WINDOWS), features, MapsConfig())
     if photo is not None:
         picture = file.with_suffix(".map.png")
-        write_whole(picture, _drawn(photo, photo_map(photo, maps.side, config)))
+        write_whole(picture, _drawn(photo, photo_map(photo, settings)))
         written.append(picture)
-    taken = time_photo(config, maps, windows=WINDOWS, source=photo)
+    taken = time_photo(settings, photo)
     return NetworkCheck(
         network,
-        config,
+        settings.features,
         taken.map_shape,
-        WINDOWS / (taken.map_seconds + taken.windows_seconds),
+        taken.n_windows / taken.seconds,
         guessed=is_new and _has_usual_colors(network),
         possible_cut=possible_cut(network) if network.cut is None else None,
         written=tuple(written),
@@ -147,8 +150,9 @@ def _has_usual_colors(network: Network) -> bool:
 
 def _drawn(photo: Path, map_: NDArray[np.float16]) -> bytes:
     """A PNG: the photo, and beside it the photo under its object map."""
-    h, w, c = map_.shape
-    alone = Maps(map_.reshape(-1, c), np.array([0, h * w]), np.array([[h, w]]))
+    h, w, _ = map_.shape
+    no_windows = Windows.of_image(np.empty((0, 4), np.float32), (w, h))
+    alone = Described(no_windows, np.empty((0, 1)), Maps.of_image(map_))
     heat = fit_object_maps(alone, np.ones((1, 1), np.int8), MapsConfig().components)(map_)[0]
     pixels, _ = read_small(photo, DRAWN)
     plain = Image.fromarray(pixels)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from tag2box.cover.snapping import vote_map
+from tag2box.cover.votes import vote_map
 from tag2box.data.decoding import Source, read_small
 
 __all__ = [

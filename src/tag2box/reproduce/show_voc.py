@@ -16,7 +16,7 @@ BESIDE = {
 }
 
 
-def as_dict(cells: Sequence[Cell], classes: Sequence[str], *, paper: bool) -> dict[str, Any]:
+def as_dict(cells: Sequence[Cell], classes: Sequence[str]) -> dict[str, Any]:
     """Per row the mean and spread over seeds of AP07 and CorLoc, per class and in the mean, in per cent."""
     rows: dict[str, Any] = {}
     for row in dict.fromkeys(cell.row for cell in cells):
@@ -31,7 +31,6 @@ def as_dict(cells: Sequence[Cell], classes: Sequence[str], *, paper: bool) -> di
         costs |= {stage: cost for stage, cost in cell.costs.items() if not cost["reused"]}
     return {
         "classes": list(classes),
-        "settings": "the paper's" if paper else "ours",
         "protocol": "trained on trainval with tags, scored on test, AP07; CorLoc on trainval",
         "seeds": sorted({cell.seed for cell in cells}),
         "beside": BESIDE.get(tuple(classes), ""),
@@ -56,7 +55,7 @@ def as_markdown(table: dict[str, Any]) -> str:
     """The table, the paper's rows below ours."""
     classes = table["classes"]
     lines = [
-        f"{table['protocol']}; {len(table['seeds'])} seed(s), settings: {table['settings']}.",
+        f"{table['protocol']}; {len(table['seeds'])} seed(s).",
         "",
         f"| | {' | '.join(classes)} | mean | spread | CorLoc |",
         "|---" * (len(classes) + 4) + "|",

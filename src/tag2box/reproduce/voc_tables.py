@@ -1,7 +1,7 @@
 """Tables 2 and 3: detection on VOC 2007 from tags, ours beside the paper's.
 
-Train on trainval with tags, score test by the devkit's rules. Windows and features of either are computed
-once and serve every row and seed; what was computed is found again. Seeds are those of the first negatives.
+Train on trainval with tags, score test by the devkit's rules. Photos of either are described once for all
+rows and seeds of a method; what was computed is found again. Seeds are those of the first negatives.
 """
 
 from collections.abc import Sequence
@@ -11,25 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from tag2box.cover.config import CoverConfig
+from tag2box.config import Config
 from tag2box.data.reading import read_images
+from tag2box.description.photos import describe_photos, hash_photos
+from tag2box.description.record import Described
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector
 from tag2box.errors import InputError
 from tag2box.evaluation.scores import corloc, evaluate
-from tag2box.features.record import Features
 from tag2box.images import ImageSet
-from tag2box.maps.object_maps import Maps
-from tag2box.run_folder import RunFolder, fit_run, mined_windows
+from tag2box.run.folder import RunFolder, fit_run, mined_windows
 from tag2box.runtime.progress import Progress, silent
-from tag2box.runtime.runner import Runner
-from tag2box.runtime.store import Store, stage_key
-from tag2box.sharded import Description, find_all_features, find_all_windows, find_maps
-from tag2box.stages import VERSIONS, Config, stage_keys, uses_maps
-from tag2box.training.initial import InitialConfig
-from tag2box.training.refinement import RefineConfig
-from tag2box.training.retraining import RetrainConfig
-from tag2box.windows.search import Windows
+from tag2box.runtime.stages import Run
+from tag2box.runtime.store import Store
+from tag2box.windows.record import Windows
 
 __all__ = [
     "CLASSES",
@@ -82,25 +77,22 @@ class Cell:
     costs: dict[str, Any]
 
 
-def settings(row: str, seed: int, *, paper: bool, base: Config | None = None) -> Config:
-    """Our settings for a row of the table, or the paper's as closely as they can be had.
+def settings(row: str, seed: int, base: Config | None = None) -> Config:
+    """The settings of a row of the table: the paper's, but for ours the defaults.
 
-    Windows and features are those of `base`.
+    base: other settings to start from.
     """
-    cover, initial, refine = CoverConfig(), InitialConfig(seed=seed), RefineConfig()
-    if paper:
-        cover = CoverConfig(method="marginal", snap="none", unknown="positive")
-        initial = InitialConfig(C=1e-3, loss="smooth_hinge", seed=seed)
-        refine = RefineConfig(
-            prior=0.0, objectness_weight=0.0, C=1e-3, mu=0.01, loss="smooth_hinge", rounds=10, tol=1e-3
-        )
+    if row == OURS:
+        config = base or Config()
+        return replace(config, method="two_stream", retrain=replace(config.retrain, seed=seed))
+    config = base or Config.song2014()
+    cover, refine = config.cover, config.refine
     if row == "negative mining + SVM":
         cover = replace(cover, initializer="negative_mining")
-    method = {"Cover + LSVM": "lsvm", "Cover + SLSVM": "slsvm"}.get(row, "none")
-    refine = replace(refine, method=method)
-    retrain = RetrainConfig(method="svm" if row == OURS else "none", seed=seed)
-    config = replace(base or Config(), cover=cover, initial=initial, refine=refine, retrain=retrain)
-    return replace(config, detect=replace(config.detect, vote_iou=1.0, full_windows=0)) if paper else config
+    refine = replace(refine, method={"Cover + LSVM": "lsvm", "Cover + SLSVM": "slsvm"}.get(row, "none"))
+    return replace(
+        config, method="song2014", cover=cover, initial=replace(config.initial, seed=seed), refine=refine
+    )
 
 
 def run_voc_table(
@@ -109,7 +101,7 @@ def run_voc_table(
     out: Path,
     *,
     seeds: int,
-    paper: bool,
+    rows: Sequence[str] = (*ROWS, OURS),
     workers: int | None,
     progress: Progress = silent,
     base: Config | None = None,
@@ -120,16 +112,14 @@ def run_voc_table(
         raise InputError(f"{data} has no Annotations: the tables need the true boxes, for evaluation only")
     cells = []
     for seed in range(seeds):
-        for row in ROWS if paper else (*ROWS, OURS):
-            config = settings(row, seed, paper=paper, base=base)
+        for row in rows:
+            config = settings(row, seed, base)
             costs = fit_run(
                 replace(train, truth=None), config, out / "train", workers=workers, progress=progress
             )
             run = RunFolder(out / "train")
-            found = detect_described(
-                run.detector, test, *describe_test(test, run, out / "test", workers, progress)
-            )
-            ap = evaluate(found, test)
+            described = describe_test(test, run, out / "test", workers, progress)
+            ap = evaluate(detect_described(run.detector, test, described), test)
             share = corloc(mined_windows(run), train)
             cells.append(
                 Cell(
@@ -151,45 +141,33 @@ def _only(images: ImageSet, classes: Sequence[str]) -> ImageSet:
 
 def describe_test(
     images: ImageSet, trained: RunFolder, out: Path, workers: int | None, progress: Progress
-) -> tuple[Windows, Features, Maps | None]:
-    """Windows, features and maps of the test images, as the run describes its own; computed once."""
-    config, projection = trained.config, trained.result("projection")
-    context = trained.result("context") if config.maps.context else None
+) -> Described:
+    """The test images, as the run describes its own; computed once."""
     store = Store(out)
     with store.lock():
-        runner = Runner(store, workers=workers, progress=progress)
-        keys = stage_keys(images, config, runner)
-        ours = trained.keys["features"]
-        runner.keys = {
-            "windows": keys["windows"],
-            "features": stage_key("features", VERSIONS["features"], ours, keys["windows"]),
-            "maps": keys["maps"],
-        }
-        windows = find_all_windows(images, config, runner)
-        maps = find_maps(images, windows, config, runner) if uses_maps(config) else None
-        features = find_all_features(images, windows, Description(projection, context, maps), config, runner)
-    return windows, features, maps
+        run = Run(store, workers=workers, progress=progress)
+        photos = hash_photos(images, progress=progress)
+        return run.per_photo(describe_photos, photos, trained.result("description"))
 
 
-def detect_described(
-    detector: Detector, images: ImageSet, windows: Windows, features: Features, maps: Maps | None
-) -> Detections:
-    """What `detector.detect` finds, from windows, features and maps that are there already.
+def detect_described(detector: Detector, images: ImageSet, described: Described) -> Detections:
+    """What `detector.detect` finds, in photos that are described already.
 
     Scores are margins, by which the tables rank boxes: two confidences may be rounded to the same number.
     """
-    asked = detector.detect_config
-    all_margins = replace(asked, confidence=False, min_score=-np.inf)
-    ranking = replace(detector, detect_config=all_margins)
+    asked, context = detector.settings, detector.description.context
+    ranking = replace(detector, settings=replace(asked, confidence=False, min_score=-np.inf))
     parts = []
-    for i, (a, z) in enumerate(windows.spans()):
-        photo, X, map_ = windows.part(i, i + 1), features.X[a:z], maps[i] if maps else None
-        if detector.context is not None:
-            rows = detector.promising(X[:, -detector.context.width :], photo, map_)
-            photo, X = Windows.of_image(photo.xyxy[rows], tuple(photo.sizes[0])), X[rows]
-        scores = detector.scorer(X, photo.xyxy, photo.sizes[0], map_)
-        found = ranking.select(scores, photo)
-        compared = detector.confidence(found) if asked.confidence else found
-        found = found[compared.score >= asked.min_score]
-        parts.append(replace(found, image=found.image + i))
+    for i in range(len(described)):
+        photo = described.part(i, i + 1)
+        map_ = photo.map_of(0)
+        if context is not None and map_ is not None:
+            rows = detector.promising(photo.windows, photo.X[:, -context.width :], map_)
+            windows = Windows.of_image(photo.windows.xyxy[rows], tuple(photo.windows.sizes[0]))
+            photo = Described(windows, photo.X[rows], photo.maps)
+        scores = detector.scorer(photo.X, photo.windows.xyxy, photo.windows.sizes[0], map_)
+        boxes = ranking.select(scores, photo.windows)
+        compared = detector.confidence(boxes) if asked.confidence else boxes
+        boxes = boxes[compared.score >= asked.min_score]
+        parts.append(replace(boxes, image=boxes.image + i))
     return Detections.concatenate(parts, ids=images.ids)

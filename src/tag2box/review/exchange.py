@@ -16,8 +16,8 @@ from tag2box.data.reading import read_images
 from tag2box.detection.writing import write_detections
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
-from tag2box.run_corrections import box_id, corrected_boxes
-from tag2box.run_folder import RunFolder
+from tag2box.run.corrections import box_id, corrected_boxes
+from tag2box.run.folder import RunFolder
 from tag2box.runtime.files import write_whole
 
 __all__ = ["Imported", "PhotoNames", "export_corrections", "import_corrections"]

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
-from tag2box.run_folder import RunFolder, mined_windows
+from tag2box.run.folder import RunFolder, mined_windows
+from tag2box.runtime.keys import call_key
 from tag2box.runtime.packing import stored
 from tag2box.runtime.parts import DamagedError
 from tag2box.runtime.progress import Progress, silent
-from tag2box.runtime.store import stage_key
 
 __all__ = ["FoundBoxes", "find_boxes", "load_boxes", "review_key", "teaching_order"]
 
@@ -62,21 +62,20 @@ def load_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
 
 def review_key(run: RunFolder) -> str:
     """Under which they are kept."""
-    return stage_key("review", VERSION, [], run.keys[run.last_stage], run.keys["detector"])
+    return call_key("review", VERSION, [run.keys[run.last_stage], run.keys["detector"]])
 
 
 def find_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
     """One pass over the features of the photos that have a box."""
     mined = mined_windows(run)
     mined = mined[np.lexsort((mined.label, mined.image))]
-    windows, features, detector = run.result("windows"), run.result("features"), run.detector
-    scorer = detector.scorer
-    maps = run.result("maps") if scorer.needs_map else None
+    described, detector = run.result("described"), run.detector
+    windows = described.windows
     margin = np.zeros(len(mined))
     ends = np.searchsorted(mined.image, np.arange(len(run.images) + 1))
     for i in np.unique(mined.image).tolist():
-        X = features.X[windows.rows_of(i)]
-        scores = scorer(X, windows[i], windows.sizes[i], maps[i] if maps else None)
+        X = described.X[windows.rows_of(i)]
+        scores = detector.scorer(X, windows[i], windows.sizes[i], described.map_of(i))
         for n in range(ends[i], ends[i + 1]):
             overlap = iou_matrix(windows[i], mined.xyxy[n][None])[:, 0]
             mine = scores[:, mined.label[n]]

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tag2box.errors import Tag2BoxError
-from tag2box.run_folder import RunFolder, fit_run
+from tag2box.run.folder import RunFolder, fit_run
 
 __all__ = ["Learning", "learn_again"]
 

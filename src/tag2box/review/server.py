@@ -82,7 +82,7 @@ class _Pages:
         with self._opening:
             if self._heat is None:
                 run = self.session.run
-                self._heat = heat_maps_of(run, run.result("windows"))
+                self._heat = heat_maps_of(run)
             return self._heat
 
     async def page(self, request: Request) -> Response:

@@ -21,8 +21,8 @@ from tag2box.review.found import FoundBoxes, load_boxes
 from tag2box.review.listing import Index, Wanted
 from tag2box.review.sampling import mixed, random_order
 from tag2box.review.verdicts import Verdicts
-from tag2box.run_corrections import box_id, still_open
-from tag2box.run_folder import RunFolder
+from tag2box.run.corrections import box_id, still_open
+from tag2box.run.folder import RunFolder
 from tag2box.runtime.progress import Progress, silent
 
 __all__ = ["Session"]
@@ -51,7 +51,7 @@ class Session:
         found = load_boxes(run, progress)
         with self._lock:
             self._written = written
-            self.run, self.found, self.sizes = run, found, run.result("windows").sizes.tolist()
+            self.run, self.found, self.sizes = run, found, run.result("described").windows.sizes.tolist()
             self.images = run.images if self._elsewhere is None else _moved_to(run.images, self._elsewhere)
             self.number = {name: n for n, name in enumerate(self.images.ids)}
             self.key = run.keys[run.last_stage][:12]

@@ -15,7 +15,7 @@ from tag2box.boxes import iou_matrix
 from tag2box.corrections import Photo
 from tag2box.review.found import FoundBoxes
 from tag2box.review.sampling import Estimate, estimate
-from tag2box.run_corrections import SAME
+from tag2box.run.corrections import SAME
 
 __all__ = ["Verdicts"]
 

@@ -15,24 +15,9 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from tag2box.errors import InputError
 
-__all__ = ["override", "read_settings", "renamed", "settings", "to_toml", "toml_value", "typed"]
+__all__ = ["override", "read_settings", "settings", "to_toml", "toml_value", "typed"]
 
 C = TypeVar("C")
-
-# Settings that earlier versions called otherwise: their config.toml files can still be read.
-RENAMED = {
-    "cover.initialiser": "initializer",
-    "detect.iou": "iou_threshold",
-    "detect.most": "max_detections",
-    "refine.objectness": "objectness_weight",
-    "retrain.objectness": "objectness_weight",
-    "retrain.tag": "tag_weight",
-}
-
-
-def renamed(stage: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of one stage, `given` by the names of this or an earlier version, by those of this one."""
-    return {RENAMED.get(f"{stage}.{name}", name): value for name, value in given.items()}
 
 
 def read_settings(config: C, path: Path | None = None, sets: Sequence[str] = ()) -> C:
@@ -55,7 +40,7 @@ def override(config: C, given: Mapping[str, Any], place: str = "") -> C:
     types = get_type_hints(type(config))
     names = [f.name for f in fields(config)]  # type: ignore[arg-type]
     changes = {}
-    for name, value in renamed(place.rstrip("."), given).items():
+    for name, value in given.items():
         if name not in names:
             raise InputError(_unknown(config, place, name))
         old, where = getattr(config, name), f"{place}{name}"
@@ -90,11 +75,15 @@ def settings(config: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 def to_toml(config: Any) -> str:
     """All settings of a dataclass of dataclasses as TOML, which `read_settings` reads back."""
-    parts = []
+    alone, groups = [], []
     for f in fields(config):
-        lines = [f"{name} = {toml_value(value)}" for name, value in settings(getattr(config, f.name))]
-        parts.append("\n".join([f"[{f.name}]", *lines]))
-    return "\n\n".join(parts) + "\n"
+        value = getattr(config, f.name)
+        if is_dataclass(value):
+            lines = [f"{name} = {toml_value(each)}" for name, each in settings(value)]
+            groups.append("\n".join([f"[{f.name}]", *lines]))
+        else:
+            alone.append(f"{f.name} = {toml_value(value)}")
+    return "\n\n".join(["\n".join(alone), *groups] if alone else groups) + "\n"
 
 
 def toml_value(value: Any) -> str:

@@ -1,11 +1,14 @@
-"""Unfinished results: parts that a stopped run leaves for the next one, each with its checksum."""
+"""Unfinished results: parts that a stopped run leaves for the next one, each with its checksum.
+
+.KEY.part/000032-000064.npz     what was made of items 32 to 64, but for its large arrays
+.KEY.part/X.npy, X.blocks       a large array of all items, as far as it is made, and what is in it
+"""
 
 import json
 import os
 import re
-import shutil
 import zlib
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +20,7 @@ from tag2box.runtime.arrays import checksum, npy_header, npz_bytes, read_npz
 from tag2box.runtime.files import append_line, to_json, write_whole, writing
 from tag2box.runtime.packing import pack, unpack
 
-__all__ = ["BROKEN", "Block", "DamagedError", "Place", "Rows", "Shards", "intact_rows", "rows_are_intact"]
+__all__ = ["BROKEN", "Block", "Bounds", "DamagedError", "Parts", "Rows", "intact_rows", "rows_are_intact"]
 
 # What reading a file that something has damaged can raise.
 BROKEN = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError, Tag2BoxError)
@@ -25,128 +28,122 @@ BROKEN = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, Re
 LINE = re.compile(r"(header|\d+-\d+) (\d{1,15}) (\d{1,15}) ([0-9a-f]{8})")
 
 Block = tuple[int, int, int]  # first byte, the byte after the last, CRC-32
+Bounds = tuple[int, int]  # first item, the item after the last
+Arrays = dict[str, NDArray[Any]]
 
 
 class DamagedError(Tag2BoxError):
     """What is stored is not what was written: it has to be computed again."""
 
 
-class Shards:
-    """Parts of a result, one file each: `a-z.npz` is that of items a to z."""
+class Parts:
+    """The finished parts of a result that is being made.
 
-    def __init__(self, folder: Path) -> None:
+    rows: the arrays that are too large for memory, by their names in the packed record. Rows of all parts go
+    into one file each, in the order of the parts; in the parts themselves they have no columns.
+    """
+
+    def __init__(self, folder: Path, rows: Sequence[str]) -> None:
         self.folder = folder
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self.rows = {name: Rows(folder, name) for name in rows}
 
-    def has(self, a: int, z: int) -> bool:
-        """Whether the part of items a to z is finished."""
-        return self._path(a, z).is_file()
+    def intact(self, bounds: Sequence[Bounds], tell: Callable[[str], None]) -> Iterator[tuple[Bounds, Any]]:
+        """Every part that is there, whole and as it was written; tell: called for each that is damaged."""
+        for a, z in bounds:
+            try:
+                if self._path(a, z).is_file() and all(rows.has(a, z) for rows in self.rows.values()):
+                    yield (a, z), self._load(self._path(a, z))
+            except DamagedError as damage:
+                tell(str(damage))
 
-    def save(self, a: int, z: int, record: Any) -> None:
-        """Write a part, whole or not at all."""
+    def add(self, a: int, z: int, record: Any) -> Any:
+        """Keep the part of items a to z: after those before it. What is left of it in memory."""
         content, arrays = pack(record)
-        packed = np.frombuffer(to_json(content).encode(), np.uint8)
-        write_whole(self._path(a, z), npz_bytes(__record__=packed, **arrays))
+        for name, rows in self.rows.items():
+            if name in arrays:
+                rows.add(a, z, arrays[name])
+                arrays[name] = arrays[name][:, :0]
+        self._save(self._path(a, z), content, arrays)
+        return unpack(content, arrays)
 
-    def load(self, a: int, z: int) -> Any:
-        """A finished part."""
+    def finish(self) -> None:
+        """All parts are there: the large arrays become files of their own."""
+        for rows in self.rows.values():
+            rows.finish()
+
+    def _save(self, path: Path, content: Any, arrays: Arrays) -> None:
+        packed = np.frombuffer(to_json(content).encode(), np.uint8)
+        write_whole(path, npz_bytes(__record__=packed, **arrays))
+
+    def _load(self, path: Path) -> Any:
         try:
-            arrays = read_npz(self._path(a, z))
+            arrays = read_npz(path)
             return unpack(json.loads(arrays.pop("__record__").tobytes()), arrays)
         except BROKEN as error:
-            raise DamagedError(f"{self._path(a, z)} is damaged ({error}): remove it and run again") from error
+            raise DamagedError(f"{path} is damaged ({error}): remove it and run again") from error
 
     def _path(self, a: int, z: int) -> Path:
         return self.folder / f"{a:06d}-{z:06d}.npz"
 
 
 class Rows:
-    """An array (n, d) in `NAME.npy`, allocated at once and filled in any order.
-
-    `NAME.blocks` lists what is in it.
+    """An array (n, d) in `NAME.npy` that grows block by block; `NAME.blocks` lists what is in it.
 
     Data reach the disk before their line in that list does, so what it lists is there, whenever a run is
     killed. What was damaged in the meantime is found by its checksum and is not counted as there.
     """
 
-    def __init__(self, folder: Path, name: str, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
-        self.folder, self.name = folder, name
+    def __init__(self, folder: Path, name: str) -> None:
         self.file, self.list = folder / f"{name}.npy", folder / f"{name}.blocks"
-        self.shape, self.dtype = shape, dtype
-        self.header = npy_header(shape, dtype)
-        self.row = shape[1] * dtype.itemsize
-        self.size = len(self.header) + shape[0] * self.row
-        with writing(self.file):
-            self.done = intact_rows(folder, name)
-            if self.done.get("header") != self._head() or self.file.stat().st_size != self.size:
-                self._allocate()
-                self.done = {"header": self._head()}
-            self._write_list()
-
-    def _head(self) -> Block:
-        return _block("header", 0, memoryview(self.header))
-
-    def _allocate(self) -> None:
-        """Room for all rows now: a full disk is found before the work, not after hours."""
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
-        with self.file.open("wb") as file:
-            file.write(self.header)
-            file.flush()
-            if hasattr(os, "posix_fallocate"):  # macOS has none
-                os.posix_fallocate(file.fileno(), 0, self.size)
-            file.truncate(self.size)
-            os.fsync(file.fileno())
+        self.done = intact_rows(folder, name)
+        if "header" not in self.done:  # without it nobody knows what the bytes are
+            self.done = {}
 
     def has(self, a: int, z: int) -> bool:
         """Whether the rows of items a to z are there."""
         return f"{a}-{z}" in self.done
 
-    def place(self, a: int, z: int, first: int, n: int) -> "Place":
-        """Where the rows of items a to z go: n rows from row `first` on."""
-        start = len(self.header) + first * self.row
-        return Place(self.file.absolute(), f"{a}-{z}", start, (n, self.shape[1]), self.dtype.str)
+    def add(self, a: int, z: int, X: NDArray[Any]) -> None:
+        """Write the rows of items a to z behind those of the items before."""
+        if not self.done:
+            self._begin(X)
+        start = max(end for name, (_, end, _) in self.done.items() if name == "header" or _first(name) < a)
+        self._write(f"{a}-{z}", start, np.ascontiguousarray(X).data)
 
-    def list_block(self, a: int, z: int, block: Block) -> None:
-        """The rows of items a to z are there, as `Place.write` says: list them."""
-        self.done[f"{a}-{z}"] = block
-        append_line(self.list, _line(f"{a}-{z}", block))
+    def _begin(self, X: NDArray[Any]) -> None:
+        with writing(self.file):
+            self.file.write_bytes(b"")
+            self.list.write_bytes(b"")
+        self._write("header", 0, memoryview(npy_header((0, X.shape[1]), X.dtype)))
 
-    def finish(self) -> None:
-        """All rows are there: list them in their order, in which a run that was never killed lists them."""
-        self._write_list()
-
-    def _write_list(self) -> None:
-        write_whole(self.list, _listed(self.done))
-
-    def outline(self) -> NDArray[Any]:
-        """An array of the shape and type of this one, without its numbers: no file is open, it can move."""
-        return np.broadcast_to(np.zeros((), self.dtype), self.shape)
-
-
-@dataclass(frozen=True)
-class Place:
-    """Room for some rows in the file of `Rows`; whoever made them writes them there, on any machine."""
-
-    file: Path
-    name: str
-    start: int
-    shape: tuple[int, int]
-    dtype: str
-
-    def write(self, X: NDArray[Any]) -> Block:
-        """Write the rows, and wait until they are on the disk; what is to be listed of them."""
-        if X.shape != self.shape:
-            raise Tag2BoxError(
-                f"{self.file.parent.parent.name} of items {self.name.replace('-', ' to ')} are {X.shape}, "
-                f"where {self.shape} was expected"
-            )
-        data = np.ascontiguousarray(X, self.dtype).data
+    def _write(self, name: str, start: int, data: memoryview) -> None:
         with writing(self.file), self.file.open("r+b") as file:
-            file.seek(self.start)
+            file.seek(start)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        return _block(self.name, self.start, data)
+        self.done[name] = block = _block(name, start, data)
+        append_line(self.list, _line(name, block))
+
+    def finish(self) -> None:
+        """All rows are there: their number goes into the header, and the list into their order."""
+        if not self.done:
+            return
+        with self.file.open("rb") as file:
+            np.lib.format.read_magic(file)
+            (_, width), _, dtype = np.lib.format.read_array_header_1_0(file)
+        start, end = self.done["header"][1], max(end for _, end, _ in self.done.values())
+        header = npy_header(((end - start) // max(width * dtype.itemsize, 1), width), dtype)
+        self._write("header", 0, memoryview(header))
+        with writing(self.file):
+            os.truncate(self.file, end)
+        write_whole(self.list, _listed(self.done))
+
+
+def _first(name: str) -> int:
+    return int(name.partition("-")[0])
 
 
 def _block(name: str, start: int, data: memoryview) -> Block:
@@ -184,7 +181,7 @@ def intact_rows(folder: Path, name: str) -> dict[str, Block]:
         # A line without its end was cut short by a kill: what it would have listed is made again.
         lines = (folder / f"{name}.blocks").read_text("ascii", errors="replace").split("\n")[:-1]
         with (folder / f"{name}.npy").open("rb") as file:
-            return dict(found for line in lines if (found := _intact(file, line)))
+            return dict(block for line in lines if (block := _intact(file, line)))
     except FileNotFoundError:
         return {}
 

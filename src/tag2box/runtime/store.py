@@ -1,26 +1,22 @@
 """`Store`: the results of a run on disk, each under a key that says what it was made from.
 
-    RUN/windows/4be1c0ffee12/record.json, xyxy.npy, ...     a finished result, whole
-    RUN/windows/.4be1c0ffee12.part/                         what is done of one that was stopped
-    RUN/windows/.4be1c0ffee12.old/                          what was being removed when that was stopped
+    RUN/described/4be1c0ffee12/record.json, X.npy, ...     a finished result, whole
+    RUN/described/.4be1c0ffee12.part/                      what is done of one that was stopped
+    RUN/described/.4be1c0ffee12.old/                       what was being removed when that was stopped
 
-A key is the hash of the stage's name, its version, its settings and the keys of what it was made from. It
-holds no path: the run folder and the photos may move. Arrays are `.npy` files that can be mapped. Checksums
-are kept of everything, and compared whenever it is loaded.
+What a key is says `runtime.keys`. Arrays are `.npy` files that can be mapped. Checksums are kept of
+everything, and compared whenever it is loaded.
 """
 
-import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
-from dataclasses import asdict, is_dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.arrays import checksum, read_array, write_array
@@ -35,30 +31,11 @@ from tag2box.runtime.files import (
     writing,
 )
 from tag2box.runtime.packing import pack, unpack
-from tag2box.runtime.parts import BROKEN, DamagedError, Rows, Shards, intact_rows, rows_are_intact
+from tag2box.runtime.parts import BROKEN, DamagedError, Parts, intact_rows, rows_are_intact
 
-__all__ = ["DamagedError", "Store", "existing", "stage_key"]
+__all__ = ["DamagedError", "Store", "existing"]
 
-UNKNOWN = -1  # in the place of a checksum
 RESULT = re.compile(r"(?P<done>[0-9a-f]{12})|\.(?P<key>[0-9a-f]{12})\.(?P<state>part|new|old)")
-
-
-def stage_key(stage: str, version: int, config: Any, *inputs: str) -> str:
-    """The key of a stage's result: 64 hexadecimal digits, of which 12 name its folder."""
-    content = to_json([stage, version, _plain(config), inputs], sort_keys=True)
-    return hashlib.sha256(content.encode()).hexdigest()
-
-
-def _plain(value: Any) -> Any:
-    """Settings for JSON; 10.0 and 10 are the same setting."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return _plain(asdict(value))
-    if isinstance(value, Mapping):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        # Tags are millions of whole numbers: they are plain already.
-        return value if set(map(type, value)) == {int} else [_plain(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class Store:
@@ -105,24 +82,33 @@ class Store:
             raise
         self.tidy(stage, key)
 
-    def shards(self, stage: str, key: str) -> Shards:
-        """The finished shards of a result that is being made."""
-        return Shards(self._home(stage, key, ".part"))
+    def parts(self, stage: str, key: str, rows: Sequence[str]) -> Parts:
+        """The finished parts of a result that is being made; rows: its arrays too large for memory."""
+        return Parts(self._home(stage, key, ".part"), rows)
 
-    def rows(self, stage: str, key: str, name: str, shape: tuple[int, int], dtype: DTypeLike) -> Rows:
-        """One large array that is being made, shard by shard, in its final file."""
-        return Rows(self._home(stage, key, ".part"), name, shape, np.dtype(dtype))
+    def save_parts(self, stage: str, key: str, parts: Parts, record: Any) -> None:
+        """Finish a result that was made in parts. Where it has large arrays they are there already.
 
-    def save_rows(self, stage: str, key: str, rows: Rows, record: Any) -> None:
-        """Finish a result with an array that was made with `rows`: the file moves, it is not copied."""
-        rows.finish()
-        self._finish(rows.folder, stage, key, record, written=(rows.name,))
+        Then the parts stay beside them: if a block is damaged one day, that part alone is made again.
+        """
+        if not parts.rows:
+            self.save(stage, key, record)
+            return
+        parts.finish()
+        self._finish(parts.folder, stage, key, record, written=tuple(parts.rows))
         self.tidy(stage, key)
 
     def tidy(self, stage: str, key: str) -> None:
         """Remove what a finished result was made from; a run that was killed may have left it."""
         for state in (".part", ".new", ".old"):
             shutil.rmtree(self._home(stage, key, state), ignore_errors=True)
+
+    def drop(self, stage: str, key: str) -> None:
+        """Remove a result that nobody needs any more."""
+        for state in ("", ".part"):
+            _remove(self._home(stage, key, state))
+        with suppress(OSError):  # results of other settings are there, or nothing ever was
+            (self.folder / stage).rmdir()
 
     def reopen(self, stage: str, key: str) -> None:
         """Take a damaged result for an unfinished one: rows that are intact will not be made again."""
@@ -194,16 +180,12 @@ def _remove(path: Path) -> None:
 
 
 def _record(home: Path) -> dict[str, Any]:
-    stored = json.loads((home / "record.json").read_text(encoding="utf-8"))
-    if "crc" not in stored and isinstance(stored["arrays"], list):  # by a version without checksums
-        return {**stored, "arrays": dict.fromkeys(stored["arrays"], UNKNOWN)}
-    return unchecked(stored)
+    return unchecked(json.loads((home / "record.json").read_text(encoding="utf-8")))
 
 
 def _checked_array(home: Path, name: str, crc: int | None) -> NDArray[Any]:
+    """crc: of the whole file; None where its blocks have theirs beside it."""
     path = home / f"{name}.npy"
-    if crc == UNKNOWN:
-        return read_array(path)
     if crc is None:
         intact = rows_are_intact(home, name)
     else:

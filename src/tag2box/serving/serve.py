@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tag2box.detection.detector import Detector
 from tag2box.review.session import Session
-from tag2box.run_folder import RunFolder
+from tag2box.run.folder import RunFolder
 from tag2box.serving import annotating, detecting
 from tag2box.serving.fetching import Source
 from tag2box.serving.label_studio import Annotators
@@ -25,7 +25,7 @@ TASKS = 50_000_000
 def detector_of(place: Path) -> Path:
     """The file of the detector: that of a run folder, or the file itself. It can be used, or is refused."""
     file = place if place.suffix == ".npz" else RunFolder(place).detector_file
-    Detector.load(file).check_network()
+    Detector.load(file).description.settings.check_network()
     return file
 
 

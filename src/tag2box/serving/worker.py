@@ -8,7 +8,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,16 +17,14 @@ from tag2box.data.decoding import image_size
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.features.automatic import resolved
 from tag2box.runtime.blas import one_thread
 
 __all__ = ["answer", "boxes_of", "load", "without_path"]
 
 
 def load(file: Path) -> Detector:
-    """The detector, with the precision that this machine is fastest in, and its network compiled."""
+    """The detector, and its network compiled."""
     detector = Detector.load(file)
-    detector = replace(detector, features=resolved(detector.features))
     detector.detect(np.zeros((64, 64, 3), np.uint8))
     return detector
 

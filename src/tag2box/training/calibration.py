@@ -2,21 +2,42 @@
 
 Nobody says which boxes are right. What can be known is that the image has the class: a logistic curve
 through the best scores of the positive and of the negative images learned from. It rises with the score, so
-it changes no ranking; on photos that were learned from it is too sure. `retraining.agreement` estimates how
-often the box is right then, and `Detector.confidence` is their product.
+it changes no ranking; on photos that were learned from it is too sure. `findings.agreement` estimates how
+often the box is right then, and a confidence is their product.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.runtime.blas import one_thread
+from tag2box.runtime.packing import stored
 
-__all__ = ["calibrate", "confidence"]
+__all__ = ["Calibration", "calibrate"]
 
 Floats = NDArray[np.float64]
 
 # A curve that did not rise would turn the ranking round; this one hardly rises.
 LEAST_SLOPE = 1e-3
+
+
+@stored
+@dataclass(frozen=True)
+class Calibration:
+    """curves: (n_classes, 2), the slope and offset of each class's curve.
+
+    reliability: (n_classes,), about the share of boxes of each class that are right; None is 1.
+    """
+
+    curves: Floats
+    reliability: Floats | None = None
+
+    def __call__(self, scores: Floats, label: NDArray[np.intp]) -> Floats:
+        """The confidence of each score, by the curve of its class: 1 / (1 + exp(-(a s + b)))."""
+        a, b = self.curves[label].T
+        sure = 1 / (1 + np.exp(-np.clip(a * scores + b, -500, 500)))
+        return np.asarray(sure if self.reliability is None else sure * self.reliability[label])
 
 
 def calibrate(best: NDArray[np.floating], tags: NDArray[np.int8]) -> Floats:
@@ -34,9 +55,3 @@ def calibrate(best: NDArray[np.floating], tags: NDArray[np.int8]) -> Floats:
                 curve = LogisticRegression().fit(best[known, c, None], tags[known, c])
             out[c] = max(curve.coef_[0, 0], LEAST_SLOPE), curve.intercept_[0]
     return out
-
-
-def confidence(scores: Floats, label: NDArray[np.intp], curves: Floats) -> Floats:
-    """1 / (1 + exp(-(a s + b))) by the curve of each score's class."""
-    a, b = curves[label].T
-    return np.asarray(1 / (1 + np.exp(-np.clip(a * scores + b, -500, 500))))

@@ -11,7 +11,7 @@ that nobody judged are positives too in a class of which most that were judged a
 hold the corrections back (docs/experiments). The detector that comes of it finds the boxes of the others.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -20,17 +20,20 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.corrections.record import Corrections
-from tag2box.features.record import Features
+from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
-from tag2box.training.calibration import calibrate
-from tag2box.training.findings import Best, ByPhoto, Refined, best_windows
+from tag2box.runtime.stages import stage
+from tag2box.training.calibration import Calibration, calibrate
+from tag2box.training.findings import Best, Findings, ScoresByPhoto, best_windows
 from tag2box.training.initial import train_svms
-from tag2box.training.retraining import RetrainConfig, beside, label_windows
+from tag2box.training.learned import Learned
+from tag2box.training.retraining import RetrainConfig, label_near, label_windows
+from tag2box.training.scorer import score_known
 from tag2box.training.scoring import Weights
-from tag2box.windows.search import Windows
+from tag2box.windows.record import Windows
 from tag2box.windows.spans import Spans
 
-__all__ = ["label_judged", "learn_corrected"]
+__all__ = ["Corrected", "label_judged", "learn_corrected"]
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -72,32 +75,37 @@ class _Stacked:
         return out
 
 
+@stored
+@dataclass(frozen=True)
+class Corrected:
+    """The weights of every class with what a person said, and what they find."""
+
+    weights: Weights
+    findings: Findings
+
+
+@stage("corrected", version=1)
 def learn_corrected(
-    windows: Windows,
-    features: Features,
     judged: NDArray[np.floating],
     corrections: Corrections,
-    start: Refined,
-    score: Callable[[Weights], ByPhoto],
+    learned: Learned,
     config: RetrainConfig,
+    vote_iou: float,
     *,
-    vote_iou: float = 1.0,
     workers: int | None = 1,
     progress: Progress = silent,
-) -> Refined:
+) -> Corrected:
     """The detector of every class with what a person said, from the one without.
 
-    judged: the `judged_vectors`. score: the scores of each photo's windows for every class, by weights; it
-    is called for each pass over the photos.
+    judged: the vectors of the judged boxes themselves.
     """
-    both = Features(cast(NDArray[np.floating], _Stacked(features.X, judged)), features.offsets)
-    tags = _open_tags(corrections)
+    described, start = learned.known.described, learned.scorer.weights
     accepted = np.bincount(corrections.label[corrections.right], minlength=len(start.b))
-    found = [_trusted(windows, corrections, start, c) for c in range(len(accepted))]
-    positives, negatives = label_judged(windows, corrections, found, config)
+    found = [_trusted(described.windows, corrections, learned.findings, c) for c in range(len(accepted))]
+    positives, negatives = label_judged(described.windows, corrections, found, config)
     share = FROM_TAGS / (FROM_TAGS + accepted)
     weights = train_svms(
-        both,
+        cast(NDArray[np.floating], _Stacked(described.X, judged)),
         positives,
         negatives,
         replace(config.svm, C=SURE * config.C),
@@ -108,32 +116,23 @@ def learn_corrected(
     )
     best: list[Floats] = []
 
-    def noted() -> Iterator[Floats]:
-        for mine in score(weights):
-            best.append(mine.max(axis=0, initial=-np.inf))
-            yield mine
+    def scores() -> Iterator[Floats]:
+        for with_tags, _ in score_known(replace(learned.scorer, weights=weights), learned.known):
+            best.append(with_tags.max(axis=0, initial=-np.inf))
+            yield with_tags
 
-    choice = _choose(windows, corrections, tags, noted(), vote_iou)
+    choice = _choose(described.windows, corrections, _open_tags(corrections), scores(), vote_iou)
     curves = calibrate(np.stack(best), corrections.tags)
-    return Refined(
-        weights.W,
-        weights.b,
-        weights.trace,
-        choice.rows,
-        curves,
-        choice.scores,
-        start.reliability,
-        choice.boxes,
-    )
+    reliability = learned.findings.calibration.reliability
+    return Corrected(weights, Findings(*choice, Calibration(curves, reliability)))
 
 
-def _trusted(windows: Windows, corrections: Corrections, start: Refined, c: int) -> Rows:
+def _trusted(windows: Windows, corrections: Corrections, findings: Findings, c: int) -> Rows:
     """The windows found in photos where nobody judged class c; none where too few of those judged were right.
 
     Without any accepted box there is nothing better, and they stand for the class.
     """
-    rows = start.mined[c] if start.mined else np.empty(0, np.int64)
-    boxes = start.boxes[c] if start.boxes else windows.xyxy[rows]
+    rows, boxes = findings.rows[c], findings.boxes[c]
     image, said = windows.image_of(rows), corrections.label == c
     accepted = said & corrections.right
     judged = corrections.reviewed.copy()
@@ -156,7 +155,7 @@ def _open_tags(corrections: Corrections) -> NDArray[np.int8]:
 
 
 def _choose(
-    windows: Windows, corrections: Corrections, tags: NDArray[np.int8], scores: ByPhoto, vote_iou: float
+    windows: Windows, corrections: Corrections, tags: NDArray[np.int8], scores: ScoresByPhoto, vote_iou: float
 ) -> Best:
     """The best window of each photo that has the class and no accepted box.
 
@@ -173,7 +172,7 @@ def _choose(
     return Best(*zip(*kept, strict=True))
 
 
-def _allowed(windows: Windows, corrections: Corrections, scores: ByPhoto) -> Iterator[Floats]:
+def _allowed(windows: Windows, corrections: Corrections, scores: ScoresByPhoto) -> Iterator[Floats]:
     """The scores of each photo, -inf for windows that were rejected."""
     wrong = np.flatnonzero(~corrections.right)
     judged = set(corrections.image[wrong].tolist())
@@ -203,7 +202,7 @@ def label_judged(
             right, wrong = np.flatnonzero(here & corrections.right), np.flatnonzero(here & ~corrections.right)
             if len(right):
                 whole = bool(corrections.reviewed[image])
-                near, around = beside(windows, image, corrections.xyxy[right], config, everything=whole)
+                near, around = label_near(windows, image, corrections.xyxy[right], config, everything=whole)
                 mine += [len(windows.xyxy) + right, near]
                 others.append(around)
                 overlap = iou_matrix(corrections.xyxy[wrong], corrections.xyxy[right]).max(axis=1)

@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.cover.greedy import Cover
-from tag2box.features.record import Features
 from tag2box.mil.affine import Affine
 from tag2box.mil.losses import LOSSES, SMOOTH, loss_named
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
 from tag2box.runtime.checks import check_above, check_at_least
 from tag2box.runtime.executor import map_threads, n_workers
 from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.stages import stage
 from tag2box.training.hard_negatives import Hardest, Sought, look_for
+from tag2box.training.known import Known
 from tag2box.training.scoring import BLOCK, Weights, take_rows
 from tag2box.windows.search import Windows
 from tag2box.windows.spans import Spans
@@ -96,10 +97,9 @@ def first_positives(cover: Cover, windows: Windows, iou: float = 0.3) -> Rows:
     return np.array(out, dtype=np.int64)
 
 
+@stage("initial", version=1)
 def train_initial(
-    windows: Windows,
-    features: Features,
-    tags: NDArray[np.int8],
+    known: Known,
     covers: Sequence[Cover],
     config: InitialConfig,
     *,
@@ -111,12 +111,11 @@ def train_initial(
     Passes over X: `config.rounds` less one. Memory: 4 d bytes a window held, of the classes
     that are trained at the same time: `AT_ONCE`, or the largest class.
     """
-    positives = [first_positives(cover, windows) for cover in covers]
-    negatives = [Spans.of_images(features, column == -1) for column in tags.T]
+    described = known.described
     return train_svms(
-        features,
-        positives,
-        negatives,
+        described.X,
+        [first_positives(cover, described.windows) for cover in covers],
+        [Spans.of_images(described, column == -1) for column in known.tags.T],
         config,
         workers=workers,
         progress=progress,
@@ -125,7 +124,7 @@ def train_initial(
 
 
 def train_svms(
-    features: Features,
+    X: NDArray[np.floating],
     positives: Sequence[Rows],
     negatives: Sequence[Spans],
     config: InitialConfig,
@@ -140,7 +139,7 @@ def train_svms(
     center: the weights w₀ that it stays near to, with ½‖w - w₀‖² in place of ½‖w‖². A class is a task of the
     workers, and so are many rows of a pass.
     """
-    machines = [_Machine(features, *rows, config) for rows in zip(positives, negatives, strict=True)]
+    machines = [_Machine(X, *rows, config) for rows in zip(positives, negatives, strict=True)]
     if center is not None:
         for machine, w, b in zip(machines, center.W, center.b, strict=True):
             machine.stay_near(w, float(b))
@@ -148,7 +147,7 @@ def train_svms(
     for round_ in range(config.rounds):
         _train(machines, workers)
         progress(label, round_ + 1, config.rounds)
-        if round_ + 1 < config.rounds and not _mine(features, machines, workers):
+        if round_ + 1 < config.rounds and not _mine(X, machines, workers):
             break
     progress(label, config.rounds, config.rounds)
     return _weights(machines)
@@ -164,9 +163,9 @@ def _train(machines: "Sequence[_Machine]", workers: int | None) -> None:
             machine.take(solved)
 
 
-def _mine(features: Features, machines: "Sequence[_Machine]", workers: int | None) -> int:
+def _mine(X: NDArray[np.floating], machines: "Sequence[_Machine]", workers: int | None) -> int:
     """One pass over X: every machine takes in its hardest negatives; how many are new."""
-    n = len(features.X)
+    n = len(X)
     size = BLOCK * max(-(-n // (BLOCK * PARTS)), 1)
     found = [Hardest(machine.config.hardest) for machine in machines]
 
@@ -176,7 +175,7 @@ def _mine(features: Features, machines: "Sequence[_Machine]", workers: int | Non
             each = zip(machines, found, strict=True)
             yield a, z, [machine.sought(a, z, hardest.least) for machine, hardest in each]
 
-    look = partial(look_for, features.X, _weights(machines), machines[0].config.hardest)
+    look = partial(look_for, X, _weights(machines), machines[0].config.hardest)
     for part in map_threads(look, parts(), workers=workers):
         for hardest, more in zip(found, part, strict=True):
             hardest.add(*more)
@@ -228,12 +227,14 @@ def _solve(problem: _Problem) -> _Solved | None:
 class _Machine:
     """One class: its positives, the negatives it holds, and θ = (w, v) with the intercept βv."""
 
-    def __init__(self, features: Features, positives: Rows, negatives: Spans, config: InitialConfig) -> None:
-        self.X, self.config = features.X, config
+    def __init__(
+        self, X: NDArray[np.floating], positives: Rows, negatives: Spans, config: InitialConfig
+    ) -> None:
+        self.X, self.config = X, config
         self.positives, self.negatives = positives, negatives
         rng = np.random.default_rng(config.seed)
         self.held = np.sort(negatives[rng.permutation(len(negatives))[: config.hardest]])
-        self.theta = np.zeros(features.X.shape[1] + 1)
+        self.theta = np.zeros(X.shape[1] + 1)
         self.center: Floats | None = None
         self.trace: list[dict[str, float]] = []
 

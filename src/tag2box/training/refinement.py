@@ -3,21 +3,18 @@
 A bag is an image, its instances are its windows:
 
     ½‖w‖² + C Σ_i c_i ℓ(y_i f(w; i)),    f the maximum (LSVM) or the smoothed one f_μ (SLSVM) over windows j
-                                         of wᵀx_ij + γ o_ij
+                                         of wᵀx_ij
 
 Each image keeps a few windows in memory, its best ones at first. A round solves the problem of those held,
 then scores all windows (one pass over the features serves every class) and takes in each window that would
 change the answer: for f_μ, one above the threshold of its image's projection (the certificate), and
 for the maximum, one better than the best held. When none is left outside, the answer is that of all windows.
 
-The objectness o is the prior on the latent choice: without it (γ = 0, the paper's) both latent SVMs drift to
-parts of objects.
-
 In a class's trace a round has the objective over all windows, how many were held, and how many came in.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -25,8 +22,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.errors import InputError
-from tag2box.features.record import Features
+from tag2box.description.record import Described
 from tag2box.mil.affine import Affine
 from tag2box.mil.convex import ConvexHalf
 from tag2box.mil.losses import LOSSES, SMOOTH, loss_named
@@ -34,10 +30,10 @@ from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
 from tag2box.mil.smoothing import segment_max, segment_smoothed_max
 from tag2box.runtime.checks import check_above, check_at_least, check_choice
 from tag2box.runtime.progress import Progress, silent
-from tag2box.training.findings import Refined, with_findings
-from tag2box.training.scoring import Weights, score_groups, score_photos, take_rows
+from tag2box.runtime.stages import stage
+from tag2box.training.known import Known
+from tag2box.training.scoring import Weights, score_groups, take_rows
 from tag2box.windows.row_set import RowSet
-from tag2box.windows.search import Windows
 
 __all__ = ["RefineConfig", "refine"]
 
@@ -70,10 +66,6 @@ class RefineConfig:
         The amount of smoothing, in units of the score.
     loss : {"squared_hinge", "logistic", "smooth_hinge"}, default="squared_hinge"
         The loss of an image; "smooth_hinge" is that of the authors' release.
-    prior : float, default=1.0
-        What the best objectness of an image adds to the score of a window in training; 0 is the paper's.
-    objectness_weight : float, default=2.0
-        The same in detection; 0 is the paper's.
     top : int, default=15
         The number of windows per image that are held at first.
     rounds : int, default=30
@@ -96,9 +88,6 @@ class RefineConfig:
     # The release has 0.01.
     mu: float = 0.1
     loss: str = "squared_hinge"
-    # γ: with more, the prior alone makes the margin.
-    prior: float = 1.0
-    objectness_weight: float = 2.0
     top: int = 15
     rounds: int = 30
     tol: float = 1e-4
@@ -109,52 +98,27 @@ class RefineConfig:
         check_above(0, C=self.C, bias=self.bias, positive_weight=self.positive_weight)
         check_above(0, mu=self.mu, tol=self.tol)
         check_at_least(1, top=self.top, rounds=self.rounds)
-        check_at_least(0, prior=self.prior, objectness_weight=self.objectness_weight)
 
 
-def refine(
-    windows: Windows,
-    features: Features,
-    tags: NDArray[np.int8],
-    initial: Weights,
-    config: RefineConfig,
-    *,
-    objectness: NDArray[np.float32] | None = None,
-    vote_iou: float = 1.0,
-    progress: Progress = silent,
-) -> Refined:
-    """The refined detector of every class, from `initial`; objectness: (n_windows, n_classes).
+@stage("refined", version=1)
+def refine(known: Known, initial: Weights, config: RefineConfig, *, progress: Progress = silent) -> Weights:
+    """The refined detector of every class, from `initial`.
 
-    At most `config.rounds` passes over the features and three more. Memory: a bit a window and class, for
+    At most `config.rounds` passes over the vectors and one more. Memory: a bit a window and class, for
     which are held, and those held of one class at a time, 4 d bytes each; `MOST_HELD` limits them at first.
     """
-    if objectness is None:
-        if (config.method != "none" and config.prior > 0) or config.objectness_weight > 0:
-            raise InputError(
-                "prior and objectness_weight need the objectness of the windows: give it, or set both to 0"
-            )
-        objectness = np.broadcast_to(np.float32(0), (len(features.X), tags.shape[1]))
-    weights = initial
-    if config.method != "none":
-        classes = [
-            _Class(windows, features, tags[:, c], objectness[:, c], initial, c, config)
-            for c in range(tags.shape[1])
-        ]
-        weights = _descend(features, classes, progress)
-
-    def scored() -> Iterator[NDArray[np.float32]]:
-        photos = zip(windows.spans(), score_photos(features.X, features.offsets, weights), strict=True)
-        return (scores + np.float32(config.objectness_weight) * objectness[a:z] for (a, z), scores in photos)
-
-    return with_findings(weights, windows, tags, scored(), scored(), vote_iou)
+    if config.method == "none":
+        return initial
+    classes = [_Class(known, initial, c, config) for c in range(known.tags.shape[1])]
+    return _descend(known.described, classes, progress)
 
 
-def _descend(features: Features, classes: "Sequence[_Class]", progress: Progress) -> Weights:
+def _descend(described: Described, classes: "Sequence[_Class]", progress: Progress) -> Weights:
     """Rounds of solving and looking, until every class is done."""
     rounds = classes[0].config.rounds
     progress("refinement", 0, rounds)
     for round_ in range(rounds + 1):
-        for photos, scores in score_groups(features.X, features.offsets, _weights(classes)):
+        for photos, scores in score_groups(described.X, described.offsets, _weights(classes)):
             for c, one in enumerate(classes):
                 one.look(photos, scores[:, c])
         for one in classes:
@@ -181,22 +145,12 @@ def _descend(features: Features, classes: "Sequence[_Class]", progress: Progress
 class _Class:
     """The latent SVM of one class: its bags, the windows it holds, and θ = (w, v) with the intercept βv."""
 
-    def __init__(
-        self,
-        windows: Windows,
-        features: Features,
-        tags: NDArray[np.int8],
-        objectness: NDArray[np.float32],
-        initial: Weights,
-        c: int,
-        config: RefineConfig,
-    ) -> None:
-        self.windows, self.X, self.config = windows, features.X, config
-        self.objectness = objectness
-        self.bags = np.flatnonzero((tags != 0) & (windows.counts > 0))  # images
+    def __init__(self, known: Known, initial: Weights, c: int, config: RefineConfig) -> None:
+        tags, self.described, self.config = known.tags[:, c], known.described, config
+        self.bags = np.flatnonzero((tags != 0) & (self.described.counts > 0))  # images
         self.y = tags[self.bags].astype(np.float64)
         self.cost = np.where(self.y > 0, config.C * config.positive_weight, config.C)
-        self.held = RowSet(len(features.X))
+        self.held = RowSet(len(self.described.X))
         self.theta = np.append(initial.W[c], initial.b[c] / config.bias)
         self.best_theta, self.best_value = self.theta, np.inf
         self.witness = np.empty(0, np.int64)
@@ -210,9 +164,9 @@ class _Class:
         bags = self.bags[some]
         if self.done or len(bags) == 0:
             return
-        rows = self.windows.rows_of(bags)
-        offsets = np.append(0, np.cumsum(self.windows.offsets[bags + 1] - self.windows.offsets[bags]))
-        s = scores[rows - self.windows.offsets[photos.start]] + self._prior(rows)
+        rows, starts = self.described.rows_of(bags), self.described.offsets
+        offsets = np.append(0, np.cumsum(starts[bags + 1] - starts[bags]))
+        s = scores[rows - starts[photos.start]].astype(np.float64)
         if not self.trace:
             most = min(self.config.top, max(MOST_HELD // len(self.bags), 1))
             self.held.add(rows[_top(s, offsets, most)])
@@ -244,9 +198,6 @@ class _Class:
             self.witness = witness
             self.held.add(witness)
 
-    def _prior(self, rows: Rows) -> Floats:
-        return self.config.prior * self.objectness[rows].astype(np.float64)
-
     def _keep(self, value: float, *, exact: bool, settled: bool = True) -> None:
         """Keep the best θ; done, if `settled`, when it is exact or hardly better than the best before it."""
         fall = self.best_value - value
@@ -266,8 +217,8 @@ class _Class:
         if self.done:
             return
         at = self.held.rows()
-        A = Affine(take_rows(self.X, at), self.config.bias, self._prior(at))
-        offsets = np.append(np.searchsorted(at, self.windows.offsets[self.bags]), len(at))
+        A = Affine(take_rows(self.described.X, at), self.config.bias)
+        offsets = np.append(np.searchsorted(at, self.described.offsets[self.bags]), len(at))
         problem = BagProblem(A, offsets, self.y, self.cost)
         with A.few_threads():
             if self.config.method == "slsvm":

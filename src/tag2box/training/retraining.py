@@ -5,7 +5,7 @@ positives too; those that overlap it little are negatives, as are all windows of
 the object is a negative, which it never is for a latent SVM.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,31 +14,24 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.errors import InputError
-from tag2box.features.record import Features
-from tag2box.maps.object_maps import Maps
-from tag2box.runtime.blas import one_thread
-from tag2box.runtime.checks import check_above, check_at_least, check_choice
+from tag2box.runtime.checks import check_above, check_at_least
 from tag2box.runtime.executor import map_threads
-from tag2box.runtime.halves import as_float32
 from tag2box.runtime.progress import Progress, silent
-from tag2box.training.calibration import calibrate
-from tag2box.training.findings import Best, Refined, best_windows
+from tag2box.runtime.stages import stage
+from tag2box.training.findings import Best, best_windows, join_best
 from tag2box.training.initial import InitialConfig, train_svms
-from tag2box.training.photo_parts import Photos, in_parts, join_best
-from tag2box.training.scorer import Scorer
-from tag2box.training.scoring import Weights, score_photos
+from tag2box.training.known import Known
+from tag2box.training.scoring import Weights
 from tag2box.training.two_stream import TwoStream
 from tag2box.windows.record import Windows
 from tag2box.windows.spans import Spans
 
-__all__ = ["RetrainConfig", "beside", "find_boxes", "findings", "label_windows", "retrain", "score_all"]
+__all__ = ["RetrainConfig", "find_boxes", "label_near", "label_windows", "retrain"]
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 HALF = np.float32(0.5)
-# The overlap from which two ways to find a box agree.
-AGREE = 0.7
 
 
 @dataclass(frozen=True)
@@ -47,8 +40,6 @@ class RetrainConfig:
 
     Parameters
     ----------
-    method : {"svm", "none"}, default="svm"
-        Whether to retrain; "none" keeps the detector of the refinement, as in the paper.
     C : float, default=0.001
         The weight of the loss, for features of length 20.
     positive_iou : float, default=0.6
@@ -68,11 +59,10 @@ class RetrainConfig:
     Examples
     --------
     >>> import tag2box as t2b
-    >>> t2b.RetrainConfig(method="none").positives
+    >>> t2b.RetrainConfig(positive_iou=0.7).positives
     5
     """
 
-    method: str = "svm"
     C: float = 1e-3
     positive_iou: float = 0.6
     positives: int = 5
@@ -82,7 +72,6 @@ class RetrainConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        check_choice("method", self.method, ("svm", "none"))
         if len(self.near) != 2 or not 0 <= self.near[0] <= self.near[1] <= self.positive_iou <= 1:
             raise InputError(
                 f"near must be two overlaps, from 0 up to positive_iou, but it is {self.near} with a "
@@ -98,28 +87,23 @@ class RetrainConfig:
         return InitialConfig(C=self.C, seed=self.seed)
 
 
-def find_boxes(
-    windows: Windows,
-    features: Features,
-    tags: NDArray[np.int8],
-    objectness: Floats,
-    two_stream: TwoStream,
-    *,
-    workers: int | None = 1,
-) -> tuple[Rows, ...]:
+@stage("boxes", version=1)
+def find_boxes(known: Known, two_stream: TwoStream, *, workers: int | None = 1) -> tuple[Rows, ...]:
     """The window of each positive photo that is taken for the object: rows of X, one array per class.
 
     By the objectness plus half the logarithm of the score of the two streams.
     """
-    parts = in_parts(windows, features, tags, objectness)
-    found = list(map_threads(partial(_boxes_of, two_stream), parts, workers=workers))
-    return join_best(found).rows if found else tuple(np.empty(0, np.int64) for _ in tags.T)
+    parts = list(map_threads(partial(_find_boxes, two_stream), known.parts(), workers=workers))
+    return join_best(parts).rows
 
 
-def _boxes_of(two_stream: TwoStream, some: Photos) -> Best:
-    photos = zip(some.windows.by_image(some.X), some.windows.by_image(some.objectness), strict=True)
+def _find_boxes(two_stream: TwoStream, part: tuple[int, Known]) -> Best:
+    first, known = part
+    assert known.objectness is not None
+    described, objectness = known.described, known.objectness.values
+    photos = zip(described.by_image(described.X), described.by_image(objectness), strict=True)
     scores = (o + HALF * two_stream.log_scores(X, o) for X, o in photos)
-    return best_windows(some.windows, some.tags, scores, first=some.first)
+    return best_windows(described.windows, known.tags, scores, first=first)
 
 
 def label_windows(
@@ -130,7 +114,7 @@ def label_windows(
     for column, found in zip(tags.T, boxes, strict=True):
         mine, others = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for row, image in zip(found.tolist(), windows.image_of(found).tolist(), strict=True):
-            close, around = beside(windows, image, windows.xyxy[[row]], config)
+            close, around = label_near(windows, image, windows.xyxy[[row]], config)
             mine.append(close)
             others.append(around)
         positives.append(np.concatenate(mine))
@@ -138,7 +122,7 @@ def label_windows(
     return positives, negatives
 
 
-def beside(
+def label_near(
     windows: Windows, image: int, boxes: Floats, config: RetrainConfig, *, everything: bool = False
 ) -> tuple[Rows, Rows]:
     """The windows of a photo that are positives beside these boxes, and those that are negatives.
@@ -157,10 +141,9 @@ def beside(
     return np.concatenate(close), first + np.flatnonzero(around)
 
 
+@stage("retrained", version=1)
 def retrain(
-    windows: Windows,
-    features: Features,
-    tags: NDArray[np.int8],
+    known: Known,
     boxes: Sequence[Rows],
     config: RetrainConfig,
     *,
@@ -168,9 +151,9 @@ def retrain(
     progress: Progress = silent,
 ) -> Weights:
     """The SVM of every class on the `boxes` found in its positive photos."""
-    positives, negatives = label_windows(windows, tags, boxes, config)
+    positives, negatives = label_windows(known.described.windows, known.tags, boxes, config)
     return train_svms(
-        features,
+        known.described.X,
         positives,
         negatives,
         config.svm,
@@ -178,71 +161,3 @@ def retrain(
         progress=progress,
         label="retraining",
     )
-
-
-def findings(
-    scorer: Scorer,
-    windows: Windows,
-    features: Features,
-    tags: NDArray[np.int8],
-    maps: Maps,
-    objectness: Floats,
-    vote_iou: float,
-    *,
-    workers: int | None = 1,
-) -> Refined:
-    """What the scorer finds in the photos learned from; objectness: (n_windows, n_classes), by their tags.
-
-    One pass over the features and the maps, part by part on the workers.
-    """
-    parts = in_parts(windows, features, tags, objectness, maps)
-    done = list(map_threads(partial(_findings_of, scorer, vote_iou), parts, workers=workers))
-    best, others = join_best([part[0] for part in done]), join_best([part[1] for part in done])
-    curves = calibrate(np.concatenate([part[2] for part in done]), tags)
-    w = scorer.weights
-    reliability = agreement(best.boxes, others.boxes)
-    return Refined(w.W, w.b, w.trace, best.rows, curves, best.scores, reliability, best.boxes)
-
-
-def _findings_of(scorer: Scorer, vote_iou: float, some: Photos) -> tuple[Best, Best, Floats]:
-    """The best windows by all that is known, those by objectness alone, and the best scores without tags."""
-    windows, tags, unaided = some.windows, some.tags, []
-
-    def scores() -> Iterator[Floats]:
-        plain = score_photos(some.X, windows.offsets, scorer.weights)
-        for i, ((a, z), mine) in enumerate(zip(windows.spans(), plain, strict=True)):
-            X, map_ = as_float32(some.X[a:z]), some.maps[i] if some.maps else None
-            photo = X, windows[i], windows.sizes[i], map_
-            unaided.append((mine + scorer.beyond(*photo)).max(axis=0, initial=-np.inf))
-            yield mine + scorer.beyond(*photo, some.objectness[a:z])
-
-    best = best_windows(windows, tags, scores(), vote_iou, some.first)
-    others = best_windows(windows, tags, windows.by_image(some.objectness), vote_iou, some.first)
-    return best, others, np.stack(unaided)
-
-
-def agreement(found: Sequence[Floats], others: Sequence[Floats]) -> NDArray[np.float64]:
-    """The share of each class's boxes, (n, 4), that another way to find them puts nearly there, (n_classes,).
-
-    Nobody says which boxes are right. But two ways that err differently agree where both are, mostly: so the
-    share estimates that. Boxes are right from an overlap of a half; as both ways err alike in part, only a
-    closer one (`AGREE`) counts here. One agreement and one disagreement are added.
-    """
-    out = []
-    for mine, theirs in zip(found, others, strict=True):
-        same = [iou_matrix(a[None], b[None])[0, 0] >= AGREE for a, b in zip(mine, theirs, strict=True)]
-        out.append((sum(same) + 1) / (len(same) + 2))
-    return np.array(out)
-
-
-def score_all(
-    scorer: Scorer, windows: Windows, features: Features, maps: Maps | None, objectness: Floats | None
-) -> Iterator[Floats]:
-    """The scores of each photo's windows, (n_i, n_classes)."""
-    plain = score_photos(features.X, windows.offsets, scorer.weights)
-    for i, ((a, z), scores) in enumerate(zip(windows.spans(), plain, strict=True)):
-        mine = None if objectness is None else objectness[a:z]
-        photo = features.X[a:z], windows[i], windows.sizes[i], maps[i] if maps else None
-        with one_thread():  # products of one photo are small
-            beyond = scorer.beyond(*photo, mine)
-        yield scores + beyond

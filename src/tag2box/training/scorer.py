@@ -1,21 +1,27 @@
 """`Scorer`: all that adds to the score of a window, the same for photos learned from and for new ones."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import InputError
-from tag2box.maps.competition import Activations
-from tag2box.maps.object_maps import ObjectMaps, measure_objectness
-from tag2box.training.scoring import Weights, score_windows
+from tag2box.runtime.blas import one_thread
+from tag2box.runtime.halves import as_float32
+from tag2box.runtime.packing import stored
+from tag2box.training.competition import Activations
+from tag2box.training.known import Known
+from tag2box.training.object_maps import ObjectMaps, measure_objectness
+from tag2box.training.scoring import Weights, score_photos, score_windows
 from tag2box.training.two_stream import TwoStream
 
-__all__ = ["Scorer"]
+__all__ = ["Scorer", "score_known"]
 
 Floats = NDArray[np.float32]
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Scorer:
     """score = W x + b + o objectness + s log(two streams) + t logit of the photo's tag.
@@ -43,6 +49,21 @@ class Scorer:
             if getattr(self, name) and getattr(self, needed) is None:
                 raise InputError(f"a {name} above 0 needs {needed}: give both, or neither")
 
+    def check_shape(self, n_classes: int, d: int) -> None:
+        """Refuse parts that are not of so many classes and dimensions."""
+        wide = {"W": self.weights.W.shape}
+        if self.two_stream is not None:
+            wide |= {"W of the two streams": self.two_stream.W.shape, "V": self.two_stream.V.shape}
+        per_class = {"b": self.weights.b.shape}
+        if self.object_maps is not None:
+            per_class["object maps"] = self.object_maps.a.shape
+        if self.activations is not None:
+            per_class["activations"] = self.activations.d.shape
+        expected = {**dict.fromkeys(wide, (n_classes, d)), **dict.fromkeys(per_class, (n_classes,))}
+        for name, shape in (wide | per_class).items():
+            if shape != expected[name]:
+                raise InputError(f"{name} must be {expected[name]} for these classes, but it is {shape}")
+
     @property
     def needs_map(self) -> bool:
         """Whether scores need the map of the photo."""
@@ -62,9 +83,9 @@ class Scorer:
         size: the photo's width and height; map_: its last map; objectness: that of the windows where it is
         known already, as in photos whose tags are known.
         """
-        return score_windows(X, self.weights) + self.beyond(X, boxes, size, map_, objectness)
+        return score_windows(X, self.weights) + self.other_terms(X, boxes, size, map_, objectness)
 
-    def beyond(
+    def other_terms(
         self,
         X: NDArray[np.floating],
         boxes: Floats,
@@ -87,3 +108,20 @@ class Scorer:
         if self.activations is not None and self.tag_weight:
             scores += np.float32(self.tag_weight) * self.activations.tags(map_)
         return scores
+
+
+def score_known(scorer: Scorer, known: Known) -> Iterator[tuple[Floats, Floats]]:
+    """The scores of each photo's windows, (n_i, n_classes), with what its tags say and without.
+
+    Photos whose tags are known have the objectness of `known`; new ones have that of their own maps alone.
+    """
+    described, windows = known.described, known.described.windows
+    linear = score_photos(described.X, described.offsets, scorer.weights)
+    for i, ((a, z), scores) in enumerate(zip(described.spans(), linear, strict=True)):
+        photo = as_float32(described.X[a:z]), windows[i], windows.sizes[i], described.map_of(i)
+        with one_thread():  # products of one photo are small
+            without = scores + scorer.other_terms(*photo)
+            if known.objectness is None:
+                yield without, without
+            else:
+                yield scores + scorer.other_terms(*photo, known.objectness[i]), without

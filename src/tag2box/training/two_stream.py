@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from tag2box.features.record import Features
 from tag2box.runtime.checks import check_above, check_at_least
 from tag2box.runtime.executor import map_threads
 from tag2box.runtime.halves import as_float32
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.stages import stage
+from tag2box.training.known import Known
 
 __all__ = ["TwoStream", "TwoStreamConfig", "train_two_stream"]
 
@@ -45,8 +46,7 @@ class TwoStreamConfig:
     Parameters
     ----------
     weight : float, default=0.5
-        What the logarithm of its score adds to the score of a window. 0 leaves the stage out, as in the
-        paper.
+        What the logarithm of its score adds to the score of a window.
     prior : float, default=5.0
         γ: what the best objectness of a photo adds to the logit of "where".
     regularization : float, default=0.003
@@ -98,23 +98,22 @@ class TwoStream:
         return np.asarray(what + where, np.float32)
 
 
+@stage("two_stream", version=1)
 def train_two_stream(
-    features: Features,
-    tags: NDArray[np.int8],
-    objectness: Floats,
+    known: Known,
     config: TwoStreamConfig,
     *,
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> TwoStream:
-    """The head of all classes at once, by L-BFGS; objectness: (n_windows, n_classes).
+    """The head of all classes at once, by L-BFGS.
 
     About `config.iterations` passes over the features, in parts on the workers. Memory: a block of photos and
     some gradients a worker; features and prior may be mapped.
     """
-    parts = _parts(features, tags, objectness)
+    parts = _parts(known)
     n_photos = sum(len(part.tags) for part in parts)
-    d, n_classes = features.X.shape[1], tags.shape[1]
+    d, n_classes = known.described.X.shape[1], known.tags.shape[1]
     trace: list[float] = []
     progress("two streams", 0, config.iterations)
 
@@ -159,16 +158,18 @@ class _Part(NamedTuple):
     tags: NDArray[np.int8]
 
 
-def _parts(features: Features, tags: NDArray[np.int8], objectness: Floats) -> list[_Part]:
-    photos = np.flatnonzero(np.diff(features.offsets) > 0)
+def _parts(known: Known) -> list[_Part]:
+    assert known.objectness is not None  # it is the prior of "where"
+    X, offsets, objectness = known.described.X, known.described.offsets, known.objectness.values
+    photos = np.flatnonzero(np.diff(offsets) > 0)
     size = max(SMALL, -(-len(photos) // PARTS))
     parts = []
     for i in range(0, len(photos), size):
         some = photos[i : i + size]
         # Photos between them have no windows.
-        bounds = np.append(features.offsets[some], features.offsets[some[-1] + 1])
+        bounds = np.append(offsets[some], offsets[some[-1] + 1])
         rows = slice(int(bounds[0]), int(bounds[-1]))
-        parts.append(_Part(features.X[rows], objectness[rows], bounds - bounds[0], tags[some]))
+        parts.append(_Part(X[rows], objectness[rows], bounds - bounds[0], known.tags[some]))
     return parts
 
 

@@ -17,6 +17,7 @@ from tag2box.data.decoding import Source, read_small
 from tag2box.images import ImageSet
 from tag2box.runtime.checks import check_at_least, check_choice
 from tag2box.runtime.executor import map_ordered
+from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.color import blur, convert
 from tag2box.windows.edges import sort_edges
@@ -65,6 +66,7 @@ MODES = {
 }
 
 
+@stored
 @dataclass(frozen=True)
 class WindowsConfig:
     """Settings of `find_windows`: those of `selective_search`, and which of its windows are kept.

@@ -1,0 +1,100 @@
+"""`Config`: the settings of all stages."""
+
+from dataclasses import dataclass, field
+
+from tag2box.cover.config import CoverConfig
+from tag2box.description.config import FeaturesConfig, MapsConfig
+from tag2box.detection.config import DetectConfig
+from tag2box.images import UNKNOWN
+from tag2box.runtime.checks import check_choice
+from tag2box.training.initial import InitialConfig
+from tag2box.training.refinement import RefineConfig
+from tag2box.training.retraining import RetrainConfig
+from tag2box.training.two_stream import TwoStreamConfig
+from tag2box.windows.search import WindowsConfig
+
+__all__ = ["METHODS", "Config"]
+
+METHODS = ("two_stream", "song2014")
+
+
+@dataclass(frozen=True)
+class Config:
+    """The settings of all stages.
+
+    Parameters
+    ----------
+    method : {"two_stream", "song2014"}, default="two_stream"
+        How windows are scored: by object maps, a head of two streams and an SVM, or as Song et al. 2014 do
+        it, whose settings `Config.song2014()` has.
+    unknown : {"ignore", "positive", "negative"}, default="ignore"
+        What a tag of 0 means.
+    windows : WindowsConfig
+        The windows.
+    features : FeaturesConfig
+        The network and the features.
+    maps : MapsConfig
+        The object maps.
+    cover : CoverConfig
+        The neighbors and the cover.
+    initial : InitialConfig
+        The initial detector.
+    refine : RefineConfig
+        The refinement.
+    two_stream : TwoStreamConfig
+        The head of two streams.
+    retrain : RetrainConfig
+        The SVM on the boxes found.
+    detect : DetectConfig
+        The detections.
+
+    Examples
+    --------
+    >>> import tag2box as t2b
+    >>> config = t2b.Config(windows=t2b.WindowsConfig(max_windows=200))
+    >>> config.windows.max_windows, config.method
+    (200, 'two_stream')
+    """
+
+    method: str = "two_stream"
+    # The paper's release takes unknown tags for positive.
+    unknown: str = "ignore"
+    windows: WindowsConfig = field(default_factory=WindowsConfig)
+    features: FeaturesConfig = field(default_factory=FeaturesConfig)
+    maps: MapsConfig = field(default_factory=MapsConfig)
+    cover: CoverConfig = field(default_factory=CoverConfig)
+    initial: InitialConfig = field(default_factory=InitialConfig)
+    refine: RefineConfig = field(default_factory=RefineConfig)
+    two_stream: TwoStreamConfig = field(default_factory=TwoStreamConfig)
+    retrain: RetrainConfig = field(default_factory=RetrainConfig)
+    detect: DetectConfig = field(default_factory=DetectConfig)
+
+    def __post_init__(self) -> None:
+        check_choice("method", self.method, METHODS)
+        check_choice("unknown", self.unknown, UNKNOWN)
+
+    @classmethod
+    def song2014(cls) -> "Config":
+        """Take the settings of Song et al. 2014.
+
+        Nothing of ours is on: no maps, no context, no voting, no whitening.
+
+        Returns
+        -------
+        Config
+            The settings.
+        """
+        return cls(
+            method="song2014",
+            unknown="positive",
+            features=FeaturesConfig(whitening=0.0),
+            cover=CoverConfig(method="marginal"),
+            initial=InitialConfig(C=1e-3, loss="smooth_hinge"),
+            refine=RefineConfig(C=1e-3, mu=0.01, loss="smooth_hinge", rounds=10, tol=1e-3),
+            detect=DetectConfig(vote_iou=1.0, full_windows=0),
+        )
+
+    @property
+    def keeps_maps(self) -> bool:
+        """Whether the maps of the photos are needed."""
+        return self.method == "two_stream"

@@ -1,0 +1,83 @@
+"""`Compared`: the windows that neighbors are found among, and what is compared of their vectors.
+
+To compare every window with every image takes time that grows with the square of their number, and a class
+needs no more than some hundred positive images to be found. So above `CoverConfig.most_images` some images
+are drawn, the same number of positive images of each class first and then any. Within them everything is
+exact; the others have no windows here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.description.record import Described
+from tag2box.runtime.packing import stored
+from tag2box.runtime.stages import stage
+from tag2box.windows.record import ByImage
+
+__all__ = ["Compared", "compare", "draw_images"]
+
+Rows = NDArray[np.int64]
+
+BLOCK = 8192  # rows at a time
+
+
+@stored
+@dataclass(frozen=True)
+class Compared(ByImage):
+    """X: (n, d), the vectors; offsets: (n_images + 1,), where the rows of each image start."""
+
+    ROWS: ClassVar[tuple[str, ...]] = ("X",)
+
+    X: NDArray[np.floating]
+    offsets: Rows
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["Compared"]) -> "Compared":
+        """All images of `parts`, in their order."""
+        counts = np.concatenate([part.counts for part in parts])
+        return cls(np.concatenate([part.X for part in parts]), np.append(0, np.cumsum(counts)))
+
+    def among(self, described: ByImage, rows: Rows) -> Rows:
+        """These rows as rows of all windows."""
+        image = self.image_of(rows)
+        return np.asarray(described.offsets[image] + rows - self.offsets[image], np.int64)
+
+
+@stage("compared", version=1)
+def compare(photos: tuple[Described, NDArray[np.bool_]], dimensions: int) -> Compared:
+    """What neighbors are found by: the first dimensions of X, every row as long as it was.
+
+    photos: the images, and which of them were drawn.
+    """
+    described, drawn = photos
+    rows = described.rows_of(drawn)
+    counts = np.where(drawn, described.counts, 0)
+    d = min(dimensions, described.X.shape[1])
+    out = np.empty((len(rows), d), described.X.dtype)
+    for a in range(0, len(rows), BLOCK):
+        block = described.X[rows[a : a + BLOCK]].astype(np.float32)
+        short = np.linalg.norm(block[:, :d], axis=1, keepdims=True)
+        length = np.linalg.norm(block, axis=1, keepdims=True)
+        out[a : a + BLOCK] = block[:, :d] * (length / np.where(short > 0, short, 1))
+    return Compared(out, np.append(0, np.cumsum(counts)))
+
+
+def draw_images(tags: NDArray[np.int8], most: int) -> NDArray[np.bool_]:
+    """Which images are compared, (n_images,): all, or `most` of them.
+
+    Half of these are for the classes, as many positives of each; then any others.
+    """
+    if len(tags) <= most:
+        return np.ones(len(tags), np.bool_)
+    order = np.random.default_rng(0).permutation(len(tags))
+    chosen = np.zeros(len(tags), np.bool_)
+    quota = most // (2 * tags.shape[1])
+    for column in tags.T:
+        chosen[order[column[order] == 1][:quota]] = True
+    others = order[~chosen[order]]
+    chosen[others[: most - int(chosen.sum())]] = True
+    return chosen

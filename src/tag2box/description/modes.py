@@ -1,0 +1,151 @@
+"""Windows of one image through the network, in three ways.
+
+`warp` is R-CNN (Girshick et al. 2014): each window is cut out of the photo, warped and run from the start.
+`shared` runs the early layers once per photo, at a few sizes, and the late layers on each window's crop of
+the map, as Faster R-CNN does on ResNets (Ren et al. 2015). The cut must not come late: before it, a cell sees
+mostly its own surroundings. `pool` averages the last map inside of each window: fast, and possible with every
+network that gives a map or tokens, but there every part of an object sees all of it.
+"""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from tag2box.description.crops import crop_map, pool_map
+from tag2box.description.whole_photo import Seen
+from tag2box.networks.inference import How, Part
+from tag2box.networks.network import Network
+
+__all__ = ["BATCH", "Mode", "Pool", "Shared", "Warp", "padded"]
+
+Boxes = NDArray[np.float32]
+Photo = NDArray[np.uint8]  # (h, w, 3)
+
+# Windows per batch of the network, and per round of crops: what bounds the memory, whatever the image.
+BATCH = 8
+ROUND = 512
+# A window is taken where it has so many times the crop's cells per direction, if a level is so large: from a
+# larger photo a cell sees less of what is around the window. 1 is the size that `warp` would see.
+FINER = 2**0.5
+
+
+def padded(boxes: Boxes, padding: float) -> Boxes:
+    """`boxes` with context: each side moved out by `padding` times the width or height."""
+    margin = padding * (boxes[:, 2:] - boxes[:, :2])
+    return np.concatenate([boxes[:, :2] - margin, boxes[:, 2:] + margin], axis=1).astype(np.float32)
+
+
+class Mode(Protocol):
+    """A way to describe windows. width: numbers per window; reading_side: what photos are shrunk to."""
+
+    width: int
+    reading_side: int
+
+    def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
+        """The vector of each box, in pixels of `seen.photo`: (n, grid, grid, c)."""
+        ...
+
+
+class Pool:
+    """The whole photo through the network once, its long side near `side`; averages of the map per window."""
+
+    def __init__(self, channels: int, *, side: int, reading_side: int, padding: float, grid: int) -> None:
+        self.side, self.padding, self.grid = side, padding, grid
+        self.reading_side = reading_side
+        self.width = channels * grid * grid
+
+    def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
+        """The vector of each window, (n, grid, grid, c)."""
+        size = np.array(seen.photo.shape[1::-1])
+        return self.pooled(seen.last(self.side), boxes, size)
+
+    def pooled(
+        self, map_: NDArray[np.floating], boxes: Boxes, size: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
+        """The same from a map that is there already; size: the photo's width and height."""
+        shares = padded(boxes, self.padding) / np.tile(size, 2).astype(np.float64)
+        return pool_map(np.asarray(map_, np.float32), shares, self.grid)
+
+
+class Warp:
+    """Every window cut out, resized to `size` x `size` or what the network takes, and run through it."""
+
+    # Larger photos are shrunk to this long side before windows are cut out of them: a bound for memory.
+    reading_side = 2048
+
+    def __init__(self, network: Network, how: How, *, size: int, padding: float, grid: int) -> None:
+        self.size, self.padding = network.size or (size, size), padding
+        self.net = Part(network, (BATCH, *self.size), how, grid=grid)
+        self.width = self.net.channels * grid * grid
+
+    def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
+        """The vector of each window, (n, grid, grid, c)."""
+        boxes = padded(boxes, self.padding)
+        rounds = [
+            self.net(np.stack([self._crop(seen.photo, box) for box in boxes[i : i + ROUND]]))
+            for i in range(0, len(boxes), ROUND)
+        ]
+        return np.concatenate(rounds)
+
+    def _crop(self, photo: Photo, box: Boxes) -> Photo:
+        """One window, anti-aliased; outside of the photo its border is repeated."""
+        (left, top), (right, bottom) = np.floor(box[:2]).astype(int), np.ceil(box[2:]).astype(int)
+        rows = np.clip(np.arange(top, bottom), 0, photo.shape[0] - 1)
+        columns = np.clip(np.arange(left, right), 0, photo.shape[1] - 1)
+        patch = Image.fromarray(photo[rows[:, None], columns])
+        inner = (box[0] - left, box[1] - top, box[2] - left, box[3] - top)
+        return np.asarray(patch.resize(self.size[::-1], Image.Resampling.BILINEAR, box=inner))
+
+
+class Shared:
+    """Early layers once per photo and level, late layers per window on a `crop` x `crop` piece of the map.
+
+    `levels`: the photo's long side, in pixels, at each level. A window is taken from the level at which its
+    side comes nearest to `FINER` times `crop` cells.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        how: How,
+        *,
+        crop: int,
+        levels: tuple[int, ...],
+        padding: float,
+        grid: int,
+    ) -> None:
+        self.crop, self.levels, self.padding = crop, np.array(sorted(levels, reverse=True)), padding
+        self.reading_side = max(levels)
+        self.late = Part(network, (BATCH, crop, crop), how, start=network.cut, grid=grid)
+        self.grid, self.width = grid, self.late.channels * grid * grid
+
+    def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
+        """The vector of each window, (n, grid, grid, c)."""
+        boxes = padded(boxes, self.padding)
+        h, w = seen.photo.shape[:2]
+        level = self._level((h, w), boxes, seen.net.stride)
+        used = np.unique(level)
+        maps = [seen.early(int(self.levels[k])) for k in used]
+        # Cell i looks at [i, i + 1) stride, to a quarter of it, in spite of SAME's uneven padding: tested.
+        cells_per_pixel = [np.array(m.shape[1::-1]) / (w, h) for m in maps]
+        out = np.empty((len(boxes), self.grid, self.grid, self.late.channels), np.float32)
+        order = np.argsort(level, kind="stable")  # batches are filled across levels: few rows are wasted
+        for i in range(0, len(order), ROUND):
+            rows = order[i : i + ROUND]
+            crops = np.empty((len(rows), self.crop, self.crop, maps[0].shape[2]), np.float32)
+            for k, map_, scale in zip(used, maps, cells_per_pixel, strict=True):
+                a, z = np.searchsorted(level[rows], [k, k + 1])
+                cells = (boxes[rows[a:z]].reshape(-1, 2, 2) * scale).reshape(-1, 4)
+                crop_map(map_, cells.astype(np.float32), self.crop, 1, crops[a:z])
+            out[rows] = self.late(crops)
+        return out
+
+    def _level(self, size: tuple[int, int], boxes: Boxes, stride: float) -> NDArray[np.intp]:
+        """The level of each box at which its side (geometric mean) is nearest to the one wanted, by ratio."""
+        scales = self.levels / max(size)
+        sides = np.sqrt(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))
+        ratio = sides[:, None] * scales / (FINER * self.crop * stride)  # (n, levels)
+        nearest: NDArray[np.intp] = np.abs(np.log(ratio)).argmin(axis=1)
+        return nearest

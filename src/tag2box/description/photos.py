@@ -1,0 +1,145 @@
+"""Many photos described: a sample of them first, from which the description is fitted, and then all.
+
+    photos = hash_photos(images)
+    sample = sample_photos(draw_photos(photos, settings), settings)
+    described = describe_photos(photos, fit_description(sample, settings), sample)
+
+What the network said of the sample is kept until then: so no photo is decoded twice.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.description.describe import describe, raw_photo, raw_width
+from tag2box.description.description import Description
+from tag2box.description.record import Described, Raw
+from tag2box.description.resolving import DescriptionConfig
+from tag2box.images import ImageSet
+from tag2box.runtime.executor import map_ordered
+from tag2box.runtime.files import content_hash
+from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.stages import stage
+
+__all__ = ["Photos", "describe_boxes", "describe_photos", "draw_photos", "hash_photos", "sample_photos"]
+
+# Bytes that the raw vectors of the sample may take on disk, until every photo is described.
+MOST_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Photos:
+    """Files of photos, and the hash of what is in each: they may be moved and renamed.
+
+    first: the place of the first among all, where these are a part.
+    """
+
+    paths: tuple[Path, ...]
+    hashes: tuple[str, ...]
+    first: int = 0
+
+    def key(self) -> Any:
+        """What they are known by."""
+        return self.hashes
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def part(self, a: int, z: int) -> "Photos":
+        """The photos a to z."""
+        return Photos(self.paths[a:z], self.hashes[a:z], self.first + a)
+
+    def take(self, rows: Sequence[int]) -> "Photos":
+        """These photos."""
+        return Photos(tuple(self.paths[i] for i in rows), tuple(self.hashes[i] for i in rows))
+
+
+def hash_photos(images: ImageSet, *, progress: Progress = silent) -> Photos:
+    """The photos of `images`, by what is in their files."""
+    hashes = map_ordered(content_hash, images.paths, progress=progress, label="reading")
+    return Photos(images.paths, tuple(hashes))
+
+
+def draw_photos(photos: Photos, settings: DescriptionConfig) -> Photos:
+    """The photos that the description is fitted on: some hundred, and fewer where vectors are long."""
+    per_photo = 4 * settings.windows.max_windows * raw_width(settings)
+    most = min(settings.features.sample_images, max(MOST_BYTES // per_photo, 1))
+    order = np.random.default_rng(settings.features.seed).permutation(len(photos))
+    return photos.take(np.sort(order[:most]).tolist())
+
+
+@stage("sample", version=1)
+def sample_photos(
+    photos: Photos, settings: DescriptionConfig, *, workers: int | None = 1, progress: Progress = silent
+) -> Raw:
+    """These photos as the network sees them."""
+    job = partial(raw_photo, settings=settings)
+    seen = map_ordered(job, photos.paths, workers=workers, progress=progress, label="sample")
+    parts = [replace(raw, hashes=(name,)) for raw, name in zip(seen, photos.hashes, strict=True)]
+    return Raw.concatenate(parts)
+
+
+@stage("described", version=1)
+def describe_photos(
+    photos: Photos,
+    description: Description,
+    sample: Raw | None = None,
+    *,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> Described:
+    """The windows, vectors and maps of many photos; those of the sample are only projected.
+
+    A photo's vectors depend on that photo and the description alone: not on other photos, the number of
+    workers or how windows fall into batches.
+    """
+    places = {name: i for i, name in enumerate(sample.hashes)} if sample else {}
+    items = [
+        (path, sample.part(places[name], places[name] + 1) if sample and name in places else None)
+        for path, name in zip(photos.paths, photos.hashes, strict=True)
+    ]
+    job = partial(_describe, description)
+    return Described.concatenate(
+        list(map_ordered(job, items, workers=workers, progress=progress, label="describing"))
+    )
+
+
+def _describe(description: Description, item: tuple[Path, Raw | None]) -> Described:
+    path, raw = item
+    if raw is None:
+        return describe(path, description)
+    around = description.around(raw.windows, raw.maps, raw.fine)
+    X = description.project(np.asarray(raw.X))
+    return Described(raw.windows, np.concatenate([X, around], axis=1), raw.maps)
+
+
+@stage("judged", version=1)
+def describe_boxes(
+    photos: Photos,
+    image: NDArray[np.intp],
+    xyxy: NDArray[np.float32],
+    description: Description,
+    *,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> NDArray[np.floating]:
+    """The vectors of boxes, (n, d), each computed for the box itself; image: (n,) the photo of each."""
+    chosen = np.unique(image)
+    rows = [np.flatnonzero(image == i) for i in chosen]
+    items = [(photos.paths[i], xyxy[mine]) for i, mine in zip(chosen, rows, strict=True)]
+    job = partial(_describe_boxes, description)
+    vectors = map_ordered(job, items, workers=workers, progress=progress, label="your boxes")
+    out = np.empty((len(xyxy), description.width), description.settings.features.dtype)
+    for mine, part in zip(rows, vectors, strict=True):
+        out[mine] = part
+    return out
+
+
+def _describe_boxes(description: Description, item: tuple[Path, NDArray[np.float32]]) -> NDArray[np.floating]:
+    path, boxes = item
+    return describe(path, description, boxes=boxes).X

@@ -1,0 +1,53 @@
+"""Two streams: object maps, a head in which classes compete for a window and windows for a class, and an SVM.
+
+Beyond the paper; after Bilen and Vedaldi 2016, with a frozen network. `training/two_stream.py` has the head.
+"""
+
+from dataclasses import replace
+
+from tag2box.config import Config
+from tag2box.runtime.stages import Run
+from tag2box.training.competition import compete, fit_activations
+from tag2box.training.findings import find_best
+from tag2box.training.known import Known
+from tag2box.training.learned import Learned
+from tag2box.training.object_maps import fit_object_maps, measure_all
+from tag2box.training.retraining import find_boxes, retrain
+from tag2box.training.scorer import Scorer
+from tag2box.training.two_stream import train_two_stream
+
+__all__ = ["two_stream"]
+
+
+def two_stream(known: Known, config: Config, run: Run) -> Learned:
+    """Maps that compete, a head of two streams, and an SVM on the boxes that they find."""
+    described, tags, maps = known.described, known.tags, config.maps
+
+    # 1. Object maps: where the network's last map shows what the photos of a class share.
+    object_maps = run(fit_object_maps, described, tags, maps.components)
+    alone = run.per_photo(measure_all, described, object_maps, maps.ring)
+
+    # 2. Competition: the tags of a photo share its object maps among them.
+    activations = run(fit_activations, described, tags)
+    objectness = run.per_photo(compete, (described, alone, tags), object_maps, activations, maps.ring)
+    known = replace(known, objectness=objectness)
+
+    # 3. Two streams: what is in a window, and which window of its photo it is.
+    head = run(train_two_stream, known, config.two_stream)
+
+    # 4. Retraining: an SVM on the boxes found, with the windows near them as negatives.
+    boxes = run(find_boxes, known, head)
+    weights = run(retrain, known, boxes, config.retrain)
+
+    # 5. What adds up to the score of a window, and what it finds in the photos learned from.
+    scorer = Scorer(
+        weights,
+        objectness_weight=config.retrain.objectness_weight,
+        streams_weight=config.two_stream.weight,
+        tag_weight=config.retrain.tag_weight,
+        ring=maps.ring,
+        object_maps=object_maps,
+        two_stream=head,
+        activations=activations,
+    )
+    return Learned(scorer, run(find_best, scorer, known, config.detect.vote_iou), known)

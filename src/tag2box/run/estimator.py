@@ -1,0 +1,189 @@
+"""`Tag2Box`: the whole method as an estimator.
+
+detections = Tag2Box().fit(read_images("photos")).predict(["new.jpg"])
+"""
+
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import fields, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from tag2box.config import Config
+from tag2box.data.look import look, usable
+from tag2box.data.photos import find_photos
+from tag2box.data.reading import read_images
+from tag2box.description.photos import Photos
+from tag2box.detection.detections import Detections
+from tag2box.detection.detector import detect_photos
+from tag2box.images import ImageSet
+from tag2box.run.folder import RunFolder, fit_run
+from tag2box.runtime.cluster import using
+from tag2box.runtime.progress import Progress, silent
+
+__all__ = ["Tag2Box"]
+
+
+class Tag2Box(BaseEstimator):
+    """Object detector that learns from image tags, without boxes.
+
+    `fit` learns from images and their tags, `predict` finds boxes in photos. It is what `tag2box run` and
+    `tag2box detect` do, with the interface of a scikit-learn estimator.
+
+    Parameters
+    ----------
+    config : Config, default=None
+        The settings of all stages. None stands for the defaults.
+    out : str or Path, default=None
+        The run folder. A fit that was stopped continues where it stopped, and a changed setting recomputes
+        only what depends on it. None uses a temporary folder, which is removed after `fit`.
+    n_jobs : int, default=-1
+        The number of processes. -1 means one per core, None means 1, as in scikit-learn. No result depends
+        on it.
+    cluster : str or dask.distributed.Client, default=None
+        A Dask cluster to work on instead: a client, the address of a scheduler, or "local:4". It must see the
+        run folder `out`, and the photos.
+    random_state : int, default=None
+        The seed of every random choice: the rank of the windows, the sample for the projection and the
+        first negatives. None leaves the seeds in `config`.
+    on_error : {"skip", "fail"}, default="skip"
+        What to do about photos that cannot be read: leave them out with a warning that names them, or
+        raise an `InputError`.
+    progress : callable, default=silent
+        Called with (label, done, total) as the work proceeds.
+
+    Attributes
+    ----------
+    detector_ : Detector
+        The detector that was learned.
+    images_ : ImageSet
+        The images that it was learned from.
+
+    See Also
+    --------
+    Config : The settings of all stages.
+    Detector : Finds boxes in one photo at a time.
+
+    Examples
+    --------
+    Eight photos of noise; half of them show an orange square and are tagged with it. The settings are those
+    of a toy: small photos, few windows.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from PIL import Image
+    >>> import tag2box as t2b
+    >>> folder, rng = Path(tempfile.mkdtemp()), np.random.default_rng(0)
+    >>> for name in "square", "background":
+    ...     (folder / name).mkdir()
+    ...     for i in range(4):
+    ...         photo = rng.integers(0, 60, (96, 96, 3), dtype=np.uint8)
+    ...         if name == "square":
+    ...             photo[20:60, 10 * i : 10 * i + 40] = 250, 120, 20
+    ...         Image.fromarray(photo).save(folder / name / f"{i}.png")
+    >>> config = t2b.Config(
+    ...     windows=t2b.WindowsConfig(mode="single", max_windows=20),
+    ...     features=t2b.FeaturesConfig(levels=(96,), grid=1, dimensions=16),
+    ...     maps=t2b.MapsConfig(side=96),
+    ... )
+    >>> model = t2b.Tag2Box(config, n_jobs=1).fit(folder)
+    >>> found = model.predict(folder / "square" / "0.png")
+    >>> [found.classes[label] for label in found.label[:1]]
+    ['square']
+    """
+
+    def __init__(
+        self,
+        config: Config | None = None,
+        *,
+        out: str | Path | None = None,
+        n_jobs: int | None = -1,
+        cluster: Any = None,
+        random_state: int | None = None,
+        on_error: str = "skip",
+        progress: Progress = silent,
+    ) -> None:
+        self.config = config
+        self.out = out
+        self.n_jobs = n_jobs
+        self.cluster = cluster
+        self.random_state = random_state
+        self.on_error = on_error
+        self.progress = progress
+
+    def fit(self, images: ImageSet | str | Path, y: None = None) -> "Tag2Box":  # noqa: ARG002  scikit-learn's
+        """Learn a detector from images and tags.
+
+        Parameters
+        ----------
+        images : ImageSet, str or Path
+            The images, or the path from which `read_images` reads them.
+        y : None
+            Ignored, present for scikit-learn's sake: the tags are in `images`.
+
+        Returns
+        -------
+        Tag2Box
+            The fitted estimator.
+        """
+        if not isinstance(images, ImageSet):
+            images = read_images(images, on_error=self.on_error)
+        config = _seeded(self.config or Config(), self.random_state)
+        with (
+            nullcontext(self.out) if self.out else TemporaryDirectory(prefix="tag2box-") as out,
+            using(self.cluster, out),
+        ):
+            images = self._usable(images)
+            fit_run(images, config, out, workers=self._workers, progress=self.progress)
+            self.detector_ = RunFolder(out).detector
+        self.images_ = images
+        return self
+
+    def predict(self, paths: ImageSet | str | Path | Sequence[str | Path]) -> Detections:
+        """Find the learned objects in photos.
+
+        Parameters
+        ----------
+        paths : ImageSet, str, Path, or sequence of str or Path
+            Photos, folders of photos, or an image set.
+
+        Returns
+        -------
+        Detections
+            The boxes found; its `ids` name the photos.
+        """
+        check_is_fitted(self)
+        if not isinstance(paths, ImageSet):
+            paths = find_photos([paths] if isinstance(paths, str | Path) else paths)
+        images = self._usable(paths)
+        photos = Photos(images.paths, images.ids)
+        detections = detect_photos(photos, self.detector_, workers=self._workers, progress=self.progress)
+        return replace(detections, ids=images.ids)
+
+    @property
+    def _workers(self) -> int:
+        return int(effective_n_jobs(self.n_jobs))
+
+    def _usable(self, images: ImageSet) -> ImageSet:
+        seen = look(images, workers=self._workers, progress=self.progress)
+        bad = [*(f"{each.path}: {each.reason}" for each in seen.unreadable), *seen.skipped]
+        kept = usable(images, seen, on_error=self.on_error)
+        if bad:
+            warnings.warn(f"{len(bad)} photos were left out: {'; '.join(bad)}", stacklevel=3)
+        return kept
+
+
+def _seeded(config: Config, seed: int | None) -> Config:
+    """`config` with this seed in every stage that draws random numbers."""
+    if seed is None:
+        return config
+    stages = {each.name: getattr(config, each.name) for each in fields(config)}
+    drawing = {name: stage for name, stage in stages.items() if hasattr(stage, "seed")}
+    return replace(config, **{name: replace(stage, seed=seed) for name, stage in drawing.items()})

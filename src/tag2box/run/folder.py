@@ -1,0 +1,246 @@
+"""A run in its folder: `fit_run` and `detect_run` fill it, `RunFolder` is what others read in it.
+
+RUN/config.toml     the settings, with nothing left open    RUN/run.json        the images
+RUN/detector.npz    the detector                            RUN/events.jsonl    what was done, and its cost
+RUN/STAGE/KEY/      results (`runtime.store`)               RUN/stages.json     their keys
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tag2box.config import Config
+from tag2box.corrections import collect, read_state
+from tag2box.data.reading import read_images
+from tag2box.detection.detections import Detections
+from tag2box.detection.detector import Detector
+from tag2box.errors import Tag2BoxError
+from tag2box.images import ImageSet
+from tag2box.pipeline import detect, learn
+from tag2box.run.notes import (
+    STAGES,
+    StageKeys,
+    detector_maker,
+    own_detector,
+    read_json,
+    read_keys,
+    read_path,
+    read_stored_images,
+    refuse_newer,
+    write_images,
+    write_path,
+    write_run,
+)
+from tag2box.run.settings import Start, prepare
+from tag2box.runtime.config import read_settings, to_toml
+from tag2box.runtime.files import checked_json, content_hash, unchecked
+from tag2box.runtime.parts import BROKEN
+from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.stages import Run
+from tag2box.runtime.store import Store, existing
+from tag2box.training.findings import Findings
+
+__all__ = ["RunFolder", "detect_run", "fit_prepared", "fit_run", "mined_windows"]
+
+DETECTOR = "detector.npz"
+
+
+class RunFolder:
+    """A finished run; a part of one where it was stopped."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.store = existing(folder)
+        self.folder = self.store.folder
+        with self._expecting("run.json", self._unfinished()):
+            stored = read_json(self.folder / "run.json")
+        refuse_newer(stored, self.folder)
+        with self._expecting("run.json", self._unfinished()):
+            run = unchecked(stored)
+            self.images = read_stored_images(run["images"], self.folder)
+            self._made: dict[str, str] | None = run["detector"]
+        self.keys: dict[str, str] = {}
+        if (self.folder / STAGES).is_file():
+            with self._expecting(STAGES, self._unfinished()):
+                self.keys = read_keys(self.folder)
+        self.config = read_settings(Config(), self.folder / "config.toml")
+
+    def has(self, stage: str) -> bool:
+        """Whether that stage is finished, with the settings of the last run."""
+        return stage in self.keys and self.store.has(stage, self.keys[stage])
+
+    def result(self, stage: str) -> Any:
+        """What that stage made."""
+        if not self.has(stage):
+            raise Tag2BoxError(f"{self.folder} has no {stage} yet: {self._unfinished()}")
+        return self.store.load(stage, self.keys[stage])
+
+    @property
+    def last_stage(self) -> str:
+        """The stage whose findings are the run's: with corrections there is one more."""
+        return "corrected" if "corrected" in self.keys else "findings"
+
+    @property
+    def findings(self) -> Findings:
+        """What the run found in its own photos."""
+        result = self.result(self.last_stage)
+        findings: Findings = result.findings if self.last_stage == "corrected" else result
+        return findings
+
+    def _unfinished(self) -> str:
+        return f"`tag2box run DATA --out {self.folder}` takes the run to its end"
+
+    @property
+    def detector_file(self) -> Path:
+        """The file of the detector, all that is needed to detect elsewhere."""
+        if not (self.folder / DETECTOR).is_file():
+            raise Tag2BoxError(f"{self.folder} has no detector yet: {self._unfinished()}")
+        return self.folder / DETECTOR
+
+    @property
+    def detector(self) -> Detector:
+        """The detector."""
+        return Detector.load(self.detector_file)
+
+    @property
+    def outdated(self) -> str | None:
+        """What its users should know of a detector that was not learned with the settings of the last run."""
+        if self._made == own_detector(self.keys, self.detector_file):
+            return None
+        return f"{self.detector_file} is of earlier settings than those of the last run: {self._unfinished()}"
+
+    def add_detections(self, key: str, images: ImageSet) -> None:
+        """Remember that the present detector is run on these images, under this key."""
+        mine = {"key": key, "detector": content_hash(self.detector_file), **write_images(images, self.folder)}
+        try:
+            known = [entry for entry in self._entries() if entry["key"] != key]
+        except Tag2BoxError:  # damaged: the list starts anew
+            known = []
+        self.store.write("detections.json", checked_json({"detections": [*known, mine]}))
+
+    def detected(self) -> list[tuple[str, ImageSet]]:
+        """(key, images) of all that the present detector was run on, the newest last: see `detections`."""
+        return [entry for entry in self._looked_at() if self.store.has("detections", entry[0])]
+
+    def detections(self, key: str, images: ImageSet) -> Detections:
+        """What was found in these images."""
+        detections: Detections = self.store.load("detections", key)
+        return replace(detections, ids=images.ids)
+
+    def _looked_at(self) -> list[tuple[str, ImageSet]]:
+        """The same, with those that are not finished."""
+        if not (self.folder / DETECTOR).is_file():
+            return []
+        now = content_hash(self.detector_file)
+        entries = [entry for entry in self._entries() if entry["detector"] == now]
+        return [(entry["key"], read_stored_images(entry, self.folder)) for entry in entries]
+
+    def _entries(self) -> list[dict[str, Any]]:
+        if not (file := self.folder / "detections.json").is_file():
+            return []
+        with self._expecting(file.name, "remove it, and detect again"):
+            entries = unchecked(read_json(file))["detections"]
+            return [{**entry, "key": str(entry["key"])} for entry in entries]
+
+    def set_truth(self, truth: Path, split: str | None, metric: str) -> None:
+        """Remember by which true boxes the run was evaluated last, for the report."""
+        content = {**write_path(truth, self.folder), "split": split, "metric": metric}
+        self.store.write("evaluation.json", checked_json(content))
+
+    def truth(self) -> tuple[ImageSet, str] | None:
+        """The images with true boxes that the run was evaluated by last, and the metric; None before."""
+        if not (file := self.folder / "evaluation.json").is_file():
+            return None
+        with self._expecting(file.name, "evaluate again"):
+            stored = unchecked(read_json(file))
+        return read_images(read_path(stored, self.folder), split=stored["split"]), stored["metric"]
+
+    @contextmanager
+    def _expecting(self, name: str, remedy: str) -> Iterator[None]:
+        """Whatever reading a damaged file raises, in one line."""
+        try:
+            yield
+        except BROKEN as error:
+            raise Tag2BoxError(f"{self.folder / name} is damaged ({error}): {remedy}") from error
+
+    def clean(self, *, remove: bool) -> list[Path]:
+        """The results that the last settings do not use, removed where that is wanted."""
+        with self.store.lock():
+            kept = [*self.keys.items(), *(("detections", key) for key, _ in self._looked_at())]
+            unused = self.store.unused(kept)
+            if remove:
+                self.store.remove(unused)
+        return unused
+
+
+def fit_run(
+    images: ImageSet,
+    config: Config,
+    folder: str | Path,
+    *,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> dict[str, dict[str, Any]]:
+    """Learn from `images` in the run folder, going on where it stopped; returns what each stage cost.
+
+    Classes that no image has are left out.
+    """
+    return fit_prepared(prepare(images, config, folder), folder, workers=workers, progress=progress)
+
+
+def fit_prepared(
+    start: Start, folder: str | Path, *, workers: int | None = None, progress: Progress = silent
+) -> dict[str, dict[str, Any]]:
+    """The same, from what `prepare` has decided."""
+    images, config, store = start.images, start.config, Store(folder)
+    with store.lock():
+        keys = StageKeys(store)
+        run = Run(store, workers=workers, progress=progress, note_key=keys.note)
+        maker = detector_maker(store.folder)
+        corrections = collect(read_state(store.folder), images)
+        store.write("config.toml", to_toml(config))
+        write_run(store, images, maker)  # its detector stays until there is a new one
+        run.note(
+            "run started",
+            images=len(images),
+            classes=len(images.classes),
+            workers=run.workers,
+            precision=config.features.precision,
+        )
+        detector = learn(images, config, run, corrections)
+        run.keys["detector"] = run.key_of(detector)
+        detector.save(store.folder / DETECTOR)
+        keys.finish(run.keys)
+        write_run(store, images, own_detector(run.keys, store.folder / DETECTOR))
+        run.note("run finished")
+    return run.costs
+
+
+def detect_run(
+    folder: RunFolder, images: ImageSet, *, workers: int | None = None, progress: Progress = silent
+) -> Detections:
+    """What the run's detector finds in `images`, kept in the run folder, going on where it stopped."""
+    with folder.store.lock():
+
+        def remember(_name: str, key: str) -> None:
+            folder.add_detections(key, images)  # first: `clean` keeps what is unfinished
+
+        run = Run(folder.store, workers=workers, progress=progress, note_key=remember)
+        return detect(folder.detector, images, run)
+
+
+def mined_windows(run: RunFolder) -> Detections:
+    """The box that training chose in each positive training image of each class, with its score."""
+    findings, described = run.findings, run.result("described")
+    row = np.concatenate([np.empty(0, np.int64), *findings.rows])
+    return Detections(
+        image=described.image_of(row),
+        xyxy=np.concatenate([np.empty((0, 4), np.float32), *findings.boxes]),
+        score=np.concatenate([np.empty(0), *findings.scores]),
+        label=np.repeat(np.arange(len(findings.rows)), [len(rows) for rows in findings.rows]),
+        ids=run.images.ids,
+        classes=run.images.classes,
+    )

@@ -1,0 +1,146 @@
+"""What a run writes down beside its results: its images and keys, and whose the detector is (`run.json`)."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tag2box
+from tag2box.data.remote import RemotePath
+from tag2box.data.remote import place as address
+from tag2box.errors import InputError
+from tag2box.images import ImageSet
+from tag2box.runtime.files import checked_json, content_hash, unchecked
+from tag2box.runtime.parts import BROKEN
+from tag2box.runtime.store import Store
+
+__all__ = [
+    "STAGES",
+    "StageKeys",
+    "detector_maker",
+    "own_detector",
+    "read_json",
+    "read_keys",
+    "read_path",
+    "read_stored_images",
+    "refuse_newer",
+    "write_images",
+    "write_path",
+    "write_run",
+]
+
+# Raised when older versions of tag2box could no longer read a run folder.
+FORMAT = 1
+STAGES = "stages.json"
+
+
+class StageKeys:
+    """The key of each stage's result, by its name: `stages.json`.
+
+    A run notes each as it comes. As long as they are those of the run before, these stay; from the first that
+    differs on they are no longer what would be made.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store, self._called = store, dict[str, str]()
+        try:
+            self._known = read_keys(store.folder)
+        except BROKEN:  # there are none, or they are damaged
+            self._known = {}
+
+    def note(self, stage: str, key: str) -> None:
+        """This stage begins, or is reused."""
+        self._called[stage] = key
+        if self._known.get(stage) != key:
+            self._write(self._called)
+
+    def finish(self, keys: dict[str, str]) -> None:
+        """The run ends: these are all."""
+        if self._known != keys:
+            self._write(keys)
+
+    def _write(self, keys: dict[str, str]) -> None:
+        self._known = dict(keys)
+        self._store.write(STAGES, checked_json({"stages": self._known}))
+
+
+def read_keys(folder: Path) -> dict[str, str]:
+    """What `StageKeys` wrote."""
+    return dict(unchecked(read_json(folder / STAGES))["stages"])
+
+
+def write_run(store: Store, images: ImageSet, detector: dict[str, str] | None) -> None:
+    """Write down what a run is about, and which run made the detector that is there."""
+    content = {
+        "tag2box": tag2box.__version__,
+        "format": FORMAT,
+        "images": write_images(images, store.folder),
+        "detector": detector,
+    }
+    store.write("run.json", checked_json(content))
+
+
+def own_detector(keys: dict[str, str], detector: Path) -> dict[str, str]:
+    """How a run says that the detector in its folder is its own."""
+    return {"key": keys.get("detector", ""), "sha256": content_hash(detector)}
+
+
+def detector_maker(folder: Path) -> dict[str, str] | None:
+    """What the last run in `folder` says of its detector; None where it says nothing that can be read."""
+    try:
+        stored = read_json(folder / "run.json")
+    except BROKEN:
+        return None
+    refuse_newer(stored, folder)
+    try:
+        maker: dict[str, str] | None = unchecked(stored)["detector"]
+    except BROKEN:
+        return None
+    return maker
+
+
+def read_json(file: Path) -> Any:
+    """What is in a JSON file."""
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def refuse_newer(stored: Any, folder: Path) -> None:
+    """Refuse what a newer version wrote: read by this one, it could be misunderstood."""
+    made = stored.get("format") if isinstance(stored, dict) else None
+    if isinstance(made, int) and made > FORMAT:
+        raise InputError(
+            f"{folder} was made by tag2box {stored.get('tag2box')}, which is newer than this one, "
+            f"{tag2box.__version__}: update tag2box, or choose another folder"
+        )
+
+
+def write_images(images: ImageSet, folder: Path) -> dict[str, Any]:
+    """Images and tags for JSON; the true boxes are left out."""
+    places = [write_path(path, folder) for path in images.paths]
+    return {"ids": images.ids, "paths": places, "classes": images.classes, "tags": images.tags.tolist()}
+
+
+def read_stored_images(stored: dict[str, Any], folder: Path) -> ImageSet:
+    """What `write_images` was given."""
+    paths = tuple(read_path(place, folder) for place in stored["paths"])
+    classes = tuple(stored["classes"])
+    tags = np.array(stored["tags"], dtype=np.int8).reshape(len(paths), len(classes))
+    return ImageSet(tuple(stored["ids"]), paths, tags, classes)
+
+
+def write_path(path: Path, folder: Path) -> dict[str, str]:
+    """Where a file is, and the way to it from the run folder: that one holds if both are moved together."""
+    if isinstance(path, RemotePath):
+        return {"path": str(path), "relative": ""}
+    full = os.path.abspath(path)
+    return {"path": full, "relative": os.path.relpath(full, folder.absolute())}
+
+
+def read_path(place: dict[str, str], folder: Path) -> Path:
+    """Where that file is now."""
+    if not place["relative"]:
+        return address(place["path"])
+    full = Path(place["path"])
+    return full if full.exists() else Path(os.path.normpath(folder / place["relative"]))

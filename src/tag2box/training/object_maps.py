@@ -1,0 +1,147 @@
+"""Object maps: where in a photo the object of a class is, by the network's last map. Beyond the paper.
+
+The windows whose neighbors are right are mostly parts of the object, and a linear detector trained on them
+finds parts. The last map saw the whole object. Over the cells x of a class's positive images, the directions
+u_k of most variance tell object from ground (deep descriptor transforming, Wei et al. 2019); where they point
+says the energy of a cell, e = Σ|x| less the mean of its photo, high on objects of any kind (Wei et al. 2017):
+
+    v = Σ_{k <= m} u_k u_kᵀ cov(x, e) / λ_k            (the regression of e on the first m components)
+    map = max(0, (x - mean)ᵀ v)
+    objectness of a window = sqrt(area) x (mean of the map inside - mean of the map in a ring around)
+
+never below 0, and divided by the best of its photo. Nothing of it is trained, and no box is seen.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.description.crops import cell_weights
+from tag2box.description.record import Described, Maps
+from tag2box.runtime.blas import one_thread
+from tag2box.runtime.packing import stored
+from tag2box.runtime.stages import stage
+from tag2box.windows.record import ByImage
+
+__all__ = ["ObjectMaps", "Objectness", "fit_object_maps", "measure_all", "measure_objectness"]
+
+Floats = NDArray[np.float64]
+
+
+@stored
+@dataclass(frozen=True)
+class ObjectMaps:
+    """One map per class: max(0, V x - a). V: (n_classes, c); a: (n_classes,)."""
+
+    V: NDArray[np.float32]
+    a: NDArray[np.float32]
+
+    def __call__(self, map_: NDArray[np.floating]) -> NDArray[np.float32]:
+        """The object maps, (n_classes, h, w), of a photo's last map, (h, w, c)."""
+        above = np.asarray(map_, np.float32) @ self.V.T - self.a
+        return np.ascontiguousarray(np.maximum(above, 0).transpose(2, 0, 1))
+
+
+@stored
+@dataclass(frozen=True)
+class Objectness(ByImage):
+    """values: (n_windows, n_classes), 1 for the best window of a photo; offsets: (n_photos + 1,)."""
+
+    ROWS: ClassVar[tuple[str, ...]] = ("values",)
+
+    values: NDArray[np.float32]
+    offsets: NDArray[np.int64]
+
+    def __getitem__(self, i: int) -> NDArray[np.float32]:
+        """Of the windows of photo i."""
+        return self.values[self.offsets[i] : self.offsets[i + 1]]
+
+    def part(self, a: int, z: int) -> "Objectness":
+        """Of the photos a to z."""
+        first, last = self.offsets[a], self.offsets[z]
+        return Objectness(self.values[first:last], self.offsets[a : z + 1] - first)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence["Objectness"]) -> "Objectness":
+        """Of all photos of `parts`."""
+        counts = np.concatenate([part.counts for part in parts])
+        return cls(np.concatenate([part.values for part in parts]), np.append(0, np.cumsum(counts)))
+
+
+@stage("object_maps", version=1)
+def fit_object_maps(described: Described, tags: NDArray[np.int8], components: int) -> ObjectMaps:
+    """The object map of each class, from the cells of its positive images; one pass over them.
+
+    Memory: 8 c^2 bytes for the covariance of a class.
+    """
+    maps = described.maps
+    assert maps is not None  # methods that ask for them keep them
+    c = maps.X.shape[1]
+    V, a = np.zeros((tags.shape[1], c), np.float32), np.zeros(tags.shape[1], np.float32)
+    for k, column in enumerate(tags.T):
+        images = np.flatnonzero(column == 1)
+        if len(images):
+            with one_thread():  # products of one photo are small
+                V[k], a[k] = _direction(maps, images, components)
+    return ObjectMaps(V, a)
+
+
+def _direction(maps: Maps, images: NDArray[np.intp], components: int) -> tuple[Floats, float]:
+    c = maps.X.shape[1]
+    n, total, squares, with_energy = 0, np.zeros(c), np.zeros((c, c)), np.zeros(c)
+    for i in images:
+        x = np.asarray(maps[i], np.float64).reshape(-1, c)
+        energy = np.abs(x).sum(axis=1)
+        n += len(x)
+        total += x.sum(axis=0)
+        squares += x.T @ x
+        with_energy += x.T @ (energy - energy.mean())
+    mean = total / n
+    values, U = np.linalg.eigh(squares / n - np.outer(mean, mean))
+    first = slice(-1, -1 - min(components, len(values)), -1)
+    values, U = values[first], U[:, first]
+    v = U @ np.divide(
+        U.T @ with_energy / n, values, out=np.zeros_like(values), where=values > 1e-9 * np.trace(squares) / n
+    )
+    return v, float(mean @ v)
+
+
+@stage("objectness", version=1)
+def measure_all(described: Described, object_maps: ObjectMaps, ring: float) -> Objectness:
+    """The objectness of every window, by the maps of every class."""
+    values = np.empty((len(described.X), len(object_maps.a)), np.float32)
+    with one_thread():
+        for i, (a, z) in enumerate(described.spans()):
+            windows, map_ = described.windows, described.map_of(i)
+            assert map_ is not None
+            values[a:z] = measure_objectness(object_maps(map_), windows[i], windows.sizes[i], ring)
+    return Objectness(values, described.offsets)
+
+
+def measure_objectness(
+    map_: NDArray[np.float32], boxes: NDArray[np.float32], size: NDArray[np.int64], ring: float
+) -> NDArray[np.float32]:
+    """The objectness of the windows of one photo, (n, n_classes), by its object maps (n_classes, h, w).
+
+    size: the width and height of the photo.
+    """
+    if len(boxes) == 0:
+        return np.empty((0, len(map_)), np.float32)
+    margin = ring * np.tile(boxes[:, 2:] - boxes[:, :2], 2) * np.array([-1, -1, 1, 1])
+    photo = np.tile(size, 2).astype(np.float64)
+    inside = _integral(map_, boxes / photo)
+    around = _integral(map_, (boxes + margin) / photo) - inside  # what lies outside of the photo counts as 0
+    area = np.prod((boxes[:, 2:] - boxes[:, :2]) / size.astype(np.float32), axis=1)[:, None]
+    stands_out = np.maximum(np.sqrt(area) * (inside - around / ((1 + 2 * ring) ** 2 - 1)) / area, 0)
+    best = stands_out.max(axis=0)
+    return np.asarray(np.divide(stands_out, best, out=np.zeros_like(stands_out), where=best > 0), np.float32)
+
+
+def _integral(map_: NDArray[np.float32], boxes: Floats) -> Floats:
+    """The integral of each map over each box, (n, n_classes); boxes in shares of the photo."""
+    h, w = map_.shape[1:]
+    rows, columns = cell_weights(boxes[:, [1, 3]], h), cell_weights(boxes[:, [0, 2]], w)
+    return np.asarray(np.einsum("nh,khw,nw->nk", rows, map_, columns, optimize=True))
