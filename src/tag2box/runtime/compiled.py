@@ -21,6 +21,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 log = logging.getLogger("tag2box")
 
+# numba takes settings from a `.numba_config.yaml` in the current folder, among them where compiled code is
+# loaded from. That folder may hold a stranger's data: only variables of the environment count.
+config._config_fname = ""
+config.reload_config()  # type: ignore[no-untyped-call]
+
 
 def kernel(function: F) -> F:
     """Compile `function` at its first call, for the argument types of that call."""

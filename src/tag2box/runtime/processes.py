@@ -1,4 +1,7 @@
-"""How processes end: a worker that died, workers whose parent is gone, a run that is told to stop.
+"""How processes start and end: what a child is given, why a worker died, a run that is told to stop.
+
+A child of ours imports nothing from the folder that it is started in: people work in folders of data that
+others made, and there a `json.py` is a file like any other. Python would run it in the place of its own.
 
 What a run has finished is whole on the disk at any moment. So it may end at once, and goes on another time.
 """
@@ -10,11 +13,26 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 
-__all__ = ["ends_on_sigterm", "follow_parent", "why_it_died"]
+__all__ = [
+    "ONE_THREAD",
+    "SAFE",
+    "child_environment",
+    "ends_on_sigterm",
+    "follow_parent",
+    "safe_children",
+    "why_it_died",
+]
+
+# Python's word for: modules are not looked for in the current folder.
+SAFE = {"PYTHONSAFEPATH": "1"}
+# Libraries inside a worker are held to one thread each: workers must not fight for the cores.
+ONE_THREAD = {
+    f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA", "NUMEXPR")
+} | {"VECLIB_MAXIMUM_THREADS": "1"}
 
 # What is likely behind a signal, and what to do about it.
 CAUSES = {
@@ -29,6 +47,34 @@ UNKNOWN = "run again to go on, with fewer workers if memory ran out"
 ENDED = "tag2box: ended by SIGTERM; what was finished is kept: the same command goes on from there\n"
 # joblib's helper process tidies up behind one that has ended, and need not warn of it.
 TIDYING = "ignore:resource_tracker"
+
+
+_before: list[str | None] = []  # of the variable in SAFE, for each `safe_children` that lasts
+
+
+def child_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of every process that we start: this one's, `more`, and no modules of a stranger."""
+    return os.environ | SAFE | dict(more or {})
+
+
+@contextmanager
+def safe_children() -> Iterator[None]:
+    """While this lasts, processes that a library starts get it too, where it lets nobody say so.
+
+    The program that we are a library of has its environment back afterwards.
+    """
+    ((name, value),) = SAFE.items()
+    _before.append(os.environ.get(name))
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        # Of several threads, the last to leave takes what the first has found.
+        before = _before.pop()
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 def why_it_died(message: str) -> str:

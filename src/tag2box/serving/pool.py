@@ -7,7 +7,6 @@ so are the memory and the time that the last one waits.
 import asyncio
 import json
 import math
-import os
 import subprocess
 import sys
 import threading
@@ -20,11 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from tag2box.errors import Tag2BoxError
+from tag2box.runtime.processes import ONE_THREAD, child_environment
 
 __all__ = ["DiedError", "FullError", "Limits", "Pool", "TooSlowError"]
-
-# Libraries in a worker keep to one thread, so that workers do not fight for the cores.
-THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "VECLIB_MAXIMUM")
 
 
 class FullError(Tag2BoxError):
@@ -139,7 +136,7 @@ class _Worker:
     """One process; where it has ended it is started again by the next photo."""
 
     def __init__(self, detector: Path) -> None:
-        self._command = [sys.executable, "-P", "-m", "tag2box.serving.worker", str(detector)]
+        self._command = [sys.executable, "-m", "tag2box.serving.worker", str(detector)]
         self._process: subprocess.Popen[str] | None = None
         self.stale = False
 
@@ -151,7 +148,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",
-            env=os.environ | {f"{name}_NUM_THREADS": "1" for name in THREADS},
+            env=child_environment(ONE_THREAD),
         )
         said = self._hear(self._process)
         if said is None or "error" in said:
