@@ -8,8 +8,8 @@ from PIL import Image
 
 from tag2box.errors import InputError
 from tag2box.features.backbone import load_network
-from tag2box.features.networks.content import network_hash
 from tag2box.features.networks import efficientnet, openvino_engine
+from tag2box.features.networks.content import network_hash
 from tag2box.features.networks.inference import How, Part
 from tag2box.features.networks.onnx_writer import Graph
 

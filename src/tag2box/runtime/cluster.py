@@ -37,8 +37,11 @@ INSTALL = "--cluster needs Dask: pip install 'tag2box[dask]'"
 PATIENCE = 20
 # Tasks that wait at a worker beside the one that it works on; and how often one is tried that died with it.
 WAITING, TRIES = 2, 5
-# Pages about the cluster, none of which a run needs: whoever can open a port of this machine could read them.
-NO_PAGES: dict[str, list[str]] = {"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+# Pages about the cluster, which a run does not need: every user of the machine could read them.
+NO_PAGES: dict[str, Any] = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
 # A network that is loaded serves one caller at a time.
 _ALONE = threading.Lock()
 

@@ -24,7 +24,7 @@ INSIDE = {
 
 
 def network_hash(network: Network | str) -> str:
-    """64 hexadecimal digits that change with any weight, the 8-bit form's too, and any setting in the TOML."""
+    """64 hexadecimal digits that change with any weight, also of its 8-bit form, and with the TOML."""
     network = load_network(network) if isinstance(network, str) else network
     graphs = [network.path] if network.int8 is None else [network.path, network.int8]
     files = [known_hash(path) for graph in graphs for path in (graph, *_weights_beside(graph))]
