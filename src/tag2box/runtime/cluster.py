@@ -189,7 +189,7 @@ def _local_workers(n: int) -> Iterator[Any]:
     """`n` Dask workers on this machine, which obey this process alone.
 
     A scheduler does whatever those tell it who can connect, and every user of a machine can connect to its
-    ports. So both sides show a certificate that was made for this cluster, and never left its processes.
+    ports. So both sides show a certificate that is made for this cluster alone, and kept nowhere.
     """
     try:
         import dask

@@ -48,8 +48,8 @@ ENDED = "tag2box: ended by SIGTERM; what was finished is kept: the same command 
 # joblib's helper process tidies up behind one that has ended, and need not warn of it.
 TIDYING = "ignore:resource_tracker"
 
-
-_before: list[str | None] = []  # of the variable in SAFE, for each `safe_children` that lasts
+# The value of the variable in SAFE before each `safe_children` that lasts.
+_before: list[str | None] = []
 
 
 def child_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -72,7 +72,7 @@ def safe_children() -> Iterator[None]:
         # Of several threads, the last to leave takes what the first has found.
         before = _before.pop()
         if before is None:
-            del os.environ[name]
+            os.environ.pop(name, None)
         else:
             os.environ[name] = before
 
