@@ -21,7 +21,7 @@ from tag2box.errors import InputError
 from tag2box.runtime.checks import check_choice, check_share
 from tag2box.runtime.packing import stored
 
-__all__ = ["Cover", "coverage", "greedy_cover"]
+__all__ = ["Cover", "greedy_cover"]
 
 Concave = Callable[[NDArray[np.float64]], ArrayLike]
 G: dict[str, Concave] = {"identity": np.asarray, "sqrt": np.sqrt, "log1p": np.log1p}
@@ -195,20 +195,6 @@ def _message(graph: CoverGraph) -> str:
         )
     missed = graph.n_positive - len(np.unique(graph.image))
     return f"{missed} of {graph.n_positive} positive images are near to no window" if missed else ""
-
-
-def coverage(
-    graph: CoverGraph, windows: ArrayLike, t: int | None = 1, g: str | Concave = "identity"
-) -> float:
-    """F(S) of any windows of V (rows of X), computed from its definition."""
-    at = np.flatnonzero(np.isin(graph.V, np.asarray(windows)))
-    edges = [graph.box[graph.indptr[v] : graph.indptr[v + 1]] for v in at]
-    boxes = np.unique(np.concatenate(edges)) if edges else np.empty(0, np.intp)
-    part, part_of = graph.parts()
-    steps, unit = _steps(t, g, int(np.diff(part).max(initial=1)))
-    value = np.concatenate([[0], np.cumsum(steps)])
-    count = np.minimum(np.bincount(part_of[boxes], minlength=len(part) - 1), len(steps))
-    return float(value[count].sum() * unit)
 
 
 def _steps(t: int | None, g: str | Concave, most: int) -> tuple[NDArray[np.int64], float]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["Edges", "Listed", "count_edges", "covered_by", "fill_edges", "greedy", "in_order", "transpose"]
+__all__ = ["Edges", "Listed", "count_edges", "covered_by", "fill_edges", "greedy", "in_order"]
 
 Ints = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.floating[Any]]
@@ -81,25 +81,6 @@ def fill_edges(
                 total[v] += table.distance[rows[v], j]
                 e += 1
     return box, total
-
-
-@kernel
-def transpose(
-    indptr: NDArray[np.int64], box: NDArray[np.int32], n_boxes: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The same edges from the side of the boxes: `user[start[u]:start[u + 1]]` are the windows of box u."""
-    start = np.zeros(n_boxes + 1, np.int64)
-    for u in box:
-        start[u + 1] += 1
-    for u in range(n_boxes):
-        start[u + 1] += start[u]
-    user = np.empty(len(box), np.int32)
-    fill = start[:-1].copy()
-    for v in range(len(indptr) - 1):
-        for e in range(indptr[v], indptr[v + 1]):
-            user[fill[box[e]]] = v
-            fill[box[e]] += 1
-    return start, user
 
 
 @kernel
