@@ -8,6 +8,7 @@ POST /train      the same, of older versions
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,37 @@ from starlette.routing import Route
 from tag2box.data.formats.labelstudio import address_of
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.review.learning import Learning
+from tag2box.review.session import Session
 from tag2box.serving.fetching import Source
 from tag2box.serving.label_config import Controls, read_config
 from tag2box.serving.label_studio import Annotators
-from tag2box.serving.pool import Pool
+from tag2box.serving.pool import Limits, Pool, pool_of
 from tag2box.serving.uploads import checked
 from tag2box.web.answers import ERRORS, as_json, body_as_json
 from tag2box.web.guard import Door, Guard
+from tag2box.web.listening import greeting, listening, run
 
-__all__ = ["Backend", "make_app"]
+__all__ = ["Backend", "make_app", "serve"]
+
+# Bytes of the tasks of a project, and their annotations.
+MOST_BYTES = 50_000_000
 
 SAVED = frozenset({"ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED"})
 NOT_THEIRS = (KeyError, TypeError, AttributeError, ValueError, IndexError)
+
+
+def serve(
+    session: Session, source: Source | None, min_score: float, door: Door, say: Callable[[str], None]
+) -> None:
+    """Serve the run of `session` to Label Studio until Ctrl+C, and say where."""
+    with listening(door.host, door.port) as port, pool_of(session.run.folder, Limits()) as (pool, folder):
+        door = replace(door, port=port.getsockname()[1], most_bytes=MOST_BYTES)
+        backend = Backend(Annotators(session, min_score), pool, folder, source)
+        say(greeting("Backend URL for Label Studio:", door))
+        try:
+            run(make_app(backend, door), port)
+        finally:
+            backend.learning.stop()
 
 
 def make_app(backend: "Backend", door: Door) -> Guard:
