@@ -131,9 +131,8 @@ class Backend:
     def _event(self, given: dict[str, Any]) -> dict[str, Any]:
         action = given.get("action")
         if action in SAVED:
-            controls = self._controls(given["project"]["label_config"])
             pairs = zip(_list(given["task"]), _list(given["annotation"]), strict=True)
-            return {"boxes": sum(self.annotators.save(task, each, controls) for task, each in pairs)}
+            return {"boxes": self._save(list(pairs), given["project"]["label_config"])}
         if action == "ANNOTATIONS_DELETED":
             for annotation in given["annotations"]:
                 self.annotators.forget(annotation)
@@ -146,11 +145,21 @@ class Backend:
         return as_json(await _told(self._train, request), 201)
 
     def _train(self, given: dict[str, Any]) -> dict[str, Any]:
-        controls = self._controls(given["label_config"])
-        for task in given["annotations"]:
-            for annotation in task["annotations"]:
-                self.annotators.save(task, annotation, controls)
+        pairs = [(task, each) for task in given["annotations"] for each in task["annotations"]]
+        self._save(pairs, given["label_config"])
         return dict(self.learning.start())
+
+    def _save(self, pairs: list[tuple[Any, Any]], config: Any) -> int:
+        """Save (task, annotation), and return the number of boxes; one that is wrong stops no other."""
+        controls, boxes, wrong = self._controls(config), 0, []
+        for task, annotation in pairs:
+            try:
+                boxes += self.annotators.save(task, annotation, controls)
+            except NOT_THEIRS as error:
+                wrong.append(_described(error))
+        if wrong:
+            raise InputError(f"{len(wrong)} of {len(pairs)} annotations are not saved: {wrong[0]}")
+        return boxes
 
     def _controls(self, config: Any) -> Controls:
         return read_config(config, self.annotators.session.images.classes)
@@ -165,10 +174,13 @@ async def _told(take: Callable[[dict[str, Any]], dict[str, Any]], request: Reque
     given = await _given(request)
     try:
         return await run_in_threadpool(take, given)
-    except InputError:
-        raise
     except NOT_THEIRS as wrong:
-        raise InputError(f"not an event of Label Studio: {type(wrong).__name__} {wrong}") from None
+        raise InputError(_described(wrong)) from None
+
+
+def _described(wrong: Exception) -> str:
+    ours = isinstance(wrong, InputError)
+    return str(wrong) if ours else f"not an event of Label Studio: {type(wrong).__name__} {wrong}"
 
 
 async def _given(request: Request) -> dict[str, Any]:

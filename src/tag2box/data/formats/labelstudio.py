@@ -95,7 +95,10 @@ def guesses(address: str) -> tuple[str, ...]:
 
 
 def _file(address: str) -> str:
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # such as http://[
+        return ""
     return parse_qs(parts.query).get("d", [unquote(parts.path)])[0].lstrip("/")
 
 
