@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tag2box.detection.contents import FOLDERS, FORMATS, Found
 from tag2box.detection.detections import Detections
-from tag2box.detection.writers import FOLDERS, FORMATS, Found
 from tag2box.errors import InputError
 from tag2box.images import ImageSet, Numbers
 from tag2box.names import check_names
@@ -153,7 +153,7 @@ def _matched(detections: Detections, images: ImageSet | Sequence[str | Path]) ->
 
 
 def _numbers(numbers: Numbers | None, images: Any, classes: tuple[str, ...], n: int) -> Numbers:
-    """The data set's own numbers, where it has them for all classes; or else 1, 2, 3, ..."""
+    """The data set's own numbers, where it has them for all classes."""
     if numbers is not None and set(classes) <= set(images.classes):
         return Numbers(numbers.images, tuple(numbers.classes[images.classes.index(name)] for name in classes))
-    return Numbers(tuple(range(1, n + 1)), tuple(range(1, len(classes) + 1)))
+    return Numbers.from_one(n, len(classes))

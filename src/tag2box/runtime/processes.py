@@ -13,8 +13,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import cache
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "ends_on_sigterm",
     "follow_parent",
     "safe_children",
+    "unwinds_on_sigterm",
     "why_it_died",
 ]
 
@@ -106,21 +107,47 @@ def ends_on_sigterm() -> Iterator[None]:
 
     A thread waits for it: Python's own handlers would wait for the main thread to leave a kernel.
     """
-    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+    if not _gets_signals():
         yield
         return
     receiver, sender = os.pipe()
     os.set_blocking(sender, False)
-    before = signal.signal(signal.SIGTERM, lambda *_: None), signal.set_wakeup_fd(sender)
     threading.Thread(target=_wait_for_sigterm, args=(receiver,), daemon=True).start()
     sys.warnoptions.append(TIDYING)
     try:
-        yield
+        with _sigterm(lambda *_: None, sender):
+            yield
     finally:
         sys.warnoptions.remove(TIDYING)
+        os.close(sender)  # the thread reads the end of the pipe, and ends
+
+
+@contextmanager
+def unwinds_on_sigterm() -> Iterator[None]:
+    """While this lasts, SIGTERM is as Ctrl+C: a server has folders and processes to put away."""
+    with _sigterm(_unwind, -1) if _gets_signals() else nullcontext():
+        yield
+
+
+def _gets_signals() -> bool:
+    return sys.platform != "win32" and threading.current_thread() is threading.main_thread()
+
+
+@contextmanager
+def _sigterm(handler: Callable[..., None], sender: int) -> Iterator[None]:
+    """What SIGTERM does; sender: where its number is written to as well."""
+    before = signal.signal(signal.SIGTERM, handler), signal.set_wakeup_fd(sender)
+    try:
+        yield
+    finally:
         signal.set_wakeup_fd(before[1])
         signal.signal(signal.SIGTERM, before[0])
-        os.close(sender)  # the thread reads the end of the pipe, and ends
+
+
+def _unwind(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+    os.write(2, b"tag2box: ended by SIGTERM\n")
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 def _wait_for_sigterm(receiver: int) -> None:

@@ -9,6 +9,7 @@ import json
 import math
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -18,10 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tag2box.detection.detector import Detector
 from tag2box.errors import Tag2BoxError
 from tag2box.runtime.processes import ONE_THREAD, child_environment
+from tag2box.run_folder import RunFolder
 
-__all__ = ["DiedError", "FullError", "Limits", "Pool", "TooSlowError"]
+__all__ = ["DiedError", "FullError", "Limits", "Pool", "TooSlowError", "pool_of"]
 
 
 class FullError(Tag2BoxError):
@@ -61,6 +64,20 @@ class Limits:
         return 8 * self.places
 
 
+@contextmanager
+def pool_of(place: Path, limits: Limits) -> Iterator[tuple["Pool", Path]]:
+    """Workers, ready, for the detector of a run folder or in a file, and a folder for their photos."""
+    file = place if place.suffix == ".npz" else RunFolder(place).detector_file
+    Detector.load(file).check_network()  # it can be used, or is refused
+    pool = Pool(file, limits)
+    with tempfile.TemporaryDirectory(prefix="tag2box-") as folder:
+        try:
+            pool.start()
+            yield pool, Path(folder)
+        finally:
+            pool.stop()
+
+
 class Pool:
     """Workers for the detector in a file."""
 
@@ -75,11 +92,7 @@ class Pool:
 
     def start(self) -> None:
         """Start all workers; those who ask find them ready."""
-        try:
-            self.classes, *_ = self._threads.map(_Worker.start, self._workers)
-        except BaseException:
-            self.stop()
-            raise
+        self.classes, *_ = self._threads.map(_Worker.start, self._workers)
         for worker in self._workers:
             self._idle.put_nowait(worker)
 
@@ -149,6 +162,7 @@ class _Worker:
             stdout=subprocess.PIPE,
             encoding="utf-8",
             env=child_environment(ONE_THREAD),
+            start_new_session=True,  # Ctrl+C is for the server, which then ends it
         )
         said = self._hear(self._process)
         if said is None or "error" in said:

@@ -1,15 +1,25 @@
 """What every reader ends with: rows of tags and lists of objects become the arrays of an `ImageSet`."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.data.decoding import image_size
 from tag2box.errors import InputError
 from tag2box.images import Truth
 
-__all__ = ["Box", "Object", "choose_split", "tag_matrix", "tags_of_objects", "truth_of_objects"]
+__all__ = [
+    "Box",
+    "Object",
+    "choose_split",
+    "size_if_known",
+    "tag_matrix",
+    "tags_of_objects",
+    "truth_of_objects",
+]
 
 
 Box = tuple[float, float, float, float]  # x1, y1, x2, y2
@@ -55,6 +65,14 @@ def truth_of_objects(objects: Iterable[Object]) -> Truth:
 
 def _has_area(x1: float, y1: float, x2: float, y2: float) -> bool:
     return x2 > x1 and y2 > y1 and max(map(abs, (x1, y1, x2, y2))) < FARTHEST
+
+
+def size_if_known(image: Path) -> tuple[int, int]:
+    """Width and height; 0, 0 where it cannot be read: the class is there, but in a box without area."""
+    try:
+        return image_size(image)
+    except InputError:
+        return 0, 0
 
 
 def choose_split(wanted: str | None, known: Iterable[str], where: object) -> str:

@@ -17,6 +17,7 @@ __all__ = [
     "SUFFIXES",
     "Listing",
     "first_few",
+    "folder_with",
     "list_images",
     "place_inside",
     "refuse_special",
@@ -148,6 +149,11 @@ def refuse_special(path: Path) -> None:
         raise InputError(f"{path}: a folder, where a file was expected")
     if not stat.S_ISREG(mode):
         raise InputError(f"{path}: a pipe, a socket or a device, where a file was expected")
+
+
+def folder_with(name: str, folders: Iterable[Path], otherwise: Path) -> Path:
+    """The first of the folders that holds a file of that name."""
+    return next((folder for folder in folders if os.path.isfile(folder / name)), otherwise)
 
 
 def place_inside(folder: Path, name: str, roots: Iterable[Path] = ()) -> tuple[str, Path]:
