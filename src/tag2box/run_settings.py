@@ -1,6 +1,5 @@
 """What a run begins with: the classes that can be learned, and settings that depend on its folder."""
 
-from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from tag2box.images import ImageSet
 from tag2box.runtime.config import read_settings
 from tag2box.stages import Config
 
-__all__ = ["as_made", "learnable", "with_precision"]
+__all__ = ["learnable", "with_precision"]
 
 
 def learnable(images: ImageSet, config: Config) -> tuple[ImageSet, tuple[str, ...]]:
@@ -49,12 +48,3 @@ def _began_with(folder: Path, asked: FeaturesConfig) -> str | None:
         return None
     same = all(getattr(before, name) == getattr(asked, name) for name in ("network", "runtime", "device"))
     return before.precision if same and before.precision != "auto" else None
-
-
-def as_made(config: Config, stages: Container[str]) -> Config:
-    """`config` of a run that had only these stages: what its version did not have yet is off."""
-    if "findings" not in stages:
-        config = replace(config, retrain=replace(config.retrain, method="none"))
-    if "context" not in stages:
-        config = replace(config, maps=replace(config.maps, context=0))
-    return config
