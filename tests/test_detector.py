@@ -173,15 +173,6 @@ def test_everything_comes_back(detector, tmp_path):
     assert json.dumps(again.trace) == json.dumps(detector.trace)
 
 
-def test_settings_by_their_earlier_names_are_read(detector, tmp_path):
-    detector.save(tmp_path / "new.npz")
-    arrays = dict(np.load(tmp_path / "new.npz"))
-    header = arrays["header"].tobytes().replace(b'"iou_threshold"', b'"iou"')
-    arrays["header"] = np.frombuffer(header.replace(b'"max_detections"', b'"most"'), np.uint8)
-    np.savez(tmp_path / "old.npz", **arrays)
-    assert Detector.load(tmp_path / "old.npz").detect_config == detector.detect_config
-
-
 def test_confidence_rises_with_the_score_and_stays_within_0_and_1(detector, photo):
     found = replace(detector, detect_config=DetectConfig(confidence=False)).detect(photo)
     sure = detector.confidence(found)
