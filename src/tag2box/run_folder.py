@@ -32,7 +32,7 @@ from tag2box.run_notes import (
     write_run,
 )
 from tag2box.run_settings import learnable, with_precision
-from tag2box.runtime.config import read_settings, to_toml
+from tag2box.runtime.config import read_resolved, to_toml
 from tag2box.runtime.files import checked_json, content_hash, unchecked
 from tag2box.runtime.parts import BROKEN
 from tag2box.runtime.progress import Progress, silent
@@ -59,7 +59,8 @@ class RunFolder:
             self.keys: dict[str, str] = run["stages"]
             self.images = read_stored_images(run["images"], self.folder)
             self._made: dict[str, str] | None = run.get("detector")
-        self.config = read_settings(Config(), self.folder / "config.toml")
+        with self._expecting("config.toml", self._unfinished()):
+            self.config = read_resolved(Config(), self.folder / "config.toml")
 
     def has(self, stage: str) -> bool:
         """Whether that stage is finished, with the settings of the last run."""

@@ -8,7 +8,7 @@ from tag2box.errors import InputError
 from tag2box.features.automatic import measure_precision
 from tag2box.features.config import FeaturesConfig
 from tag2box.images import ImageSet
-from tag2box.runtime.config import read_settings
+from tag2box.runtime.config import read_resolved
 from tag2box.stages import Config
 
 __all__ = ["learnable", "with_precision"]
@@ -43,7 +43,7 @@ def with_precision(config: Config, folder: str | Path) -> tuple[Config, str]:
 def _began_with(folder: Path, asked: FeaturesConfig) -> str | None:
     """The precision of the run in `folder`, where there is one with the same network, runtime and device."""
     try:
-        before = read_settings(Config(), folder / "config.toml").features
+        before = read_resolved(Config(), folder / "config.toml").features
     except InputError:  # there is none, or none that can be read
         return None
     same = all(getattr(before, name) == getattr(asked, name) for name in ("network", "runtime", "device"))

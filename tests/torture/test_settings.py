@@ -20,6 +20,7 @@ READ_BY = {
     "initial": PAPER,
     "refine": PAPER,
     "features.size": ("features.mode=warp",),
+    "retrain.near": ("retrain.positive_iou=1",),
     "retrain.positive_iou": ("retrain.near=[0, 0]",),
 }
 

@@ -83,7 +83,7 @@ class FeaturesConfig(Settings):
     # shared: long sides of the photo, in pixels: the smaller a window, the larger the photo it is taken from.
     # The smallest serves windows as large as the photo. Those of the maps (`MapsConfig`) cost nothing: what
     # lies before the cut is shared with them. pool takes the maps, or without them the largest.
-    levels: Annotated[tuple[Pixels, ...], Range(1, 16)] = (1024, 512, 256)
+    levels: Annotated[tuple[Pixels, ...], Range(1, 8)] = (1024, 512, 256)
     # warp: pixels per window and direction.
     size: Annotated[int, Range(32, 1024)] = 128
     # Context on each side, as a share of the window. With more, a part of an object looks like all of it.

@@ -7,6 +7,7 @@ cannot say.
 
 import difflib
 import tomllib
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -15,7 +16,16 @@ from typing import Any, TypeVar, get_type_hints
 from tag2box.errors import InputError
 from tag2box.runtime.checks import conform
 
-__all__ = ["Settings", "declarations", "override", "read_settings", "settings", "to_toml", "toml_value"]
+__all__ = [
+    "Settings",
+    "declarations",
+    "override",
+    "read_resolved",
+    "read_settings",
+    "settings",
+    "to_toml",
+    "toml_value",
+]
 
 C = TypeVar("C")
 
@@ -44,6 +54,14 @@ def read_settings(config: C, path: Path | None = None, sets: Sequence[str] = ())
     for item in sets:
         config = override(config, _parsed(item))
     return config
+
+
+def read_resolved(config: C, path: Path) -> C:
+    """The settings that a run has noted by `to_toml`; refused where anything has changed them since."""
+    resolved, text = read_settings(config, path), path.read_text(encoding="utf-8")
+    if text != _sealed(text[: text.rfind("\n# ")]):
+        raise InputError(f"{path} is not as the run wrote it")
+    return resolved
 
 
 def override(config: C, given: Mapping[str, Any], place: str = "") -> C:
@@ -89,12 +107,16 @@ def settings(config: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def to_toml(config: Any) -> str:
-    """All settings of a dataclass of dataclasses as TOML, which `read_settings` reads back."""
+    """All settings of a dataclass of dataclasses as TOML, with a checksum. `read_settings` reads it back."""
     parts = []
     for f in fields(config):
         lines = [f"{name} = {toml_value(value)}" for name, value in settings(getattr(config, f.name))]
         parts.append("\n".join([f"[{f.name}]", *lines]))
-    return "\n\n".join(parts) + "\n"
+    return _sealed("\n\n".join(parts) + "\n")
+
+
+def _sealed(toml: str) -> str:
+    return f"{toml}\n# checksum {zlib.crc32(toml.encode()):08x}: change settings in a file of your own\n"
 
 
 def toml_value(value: Any) -> str:

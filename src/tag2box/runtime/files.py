@@ -24,9 +24,11 @@ __all__ = [
     "checked_json",
     "content_hash",
     "locked",
+    "read_sealed",
     "sync_folder",
     "to_json",
     "unchecked",
+    "write_sealed",
     "write_whole",
     "writing",
 ]
@@ -39,6 +41,7 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 TEMPORARY = re.compile(r"\..+\.(\d{1,10})-([0-9a-f]{8})-\d+\.tag2box")
 MACHINE = f"{zlib.crc32(platform.node().encode()) & 0xFFFF:04x}"
 PROCESS, WRITES = f"{MACHINE}{secrets.token_hex(2)}", count()
+SEAL_BYTES = 4
 ALONE = "see to it that only one run at a time works there"
 
 
@@ -100,6 +103,25 @@ def _at_work(pid: int, process: str) -> bool:
     except OSError:  # it is another user's
         return True
     return True
+
+
+def write_sealed(path: Path, content: bytes) -> None:
+    """Keep `content` where it can be made again, with its checksum: `read_sealed` gives it back."""
+    write_whole(path, content + _seal(content), lasting=False)
+
+
+def read_sealed(path: Path) -> bytes | None:
+    """What `write_sealed` was given; None where it is not there, or was damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    content = data[:-SEAL_BYTES]
+    return content if data[-SEAL_BYTES:] == _seal(content) else None
+
+
+def _seal(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(SEAL_BYTES)
 
 
 def to_json(value: Any, *, sort_keys: bool = False) -> str:
