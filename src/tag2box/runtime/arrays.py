@@ -7,8 +7,8 @@ checksum of all of it, as the comment that an archive may have: numpy reads it a
 import io
 import json
 import os
+import re
 import struct
-import tokenize
 import zipfile
 import zlib
 from math import prod
@@ -37,6 +37,11 @@ MAPPED = 1 << 26
 CHUNK = 1 << 20
 # The last bytes of an `.npz` file of ours: the length of a comment, as archives have it, and the comment.
 SEAL = struct.Struct("<H16s")
+# The start of a `.npy` file, and the text behind it: numpy would evaluate it, and has many errors for it.
+MAGIC = struct.Struct("<8sH")
+HEADER = re.compile(
+    rb"\{'descr': '([<>|][biufc]\d{1,2})', 'fortran_order': False, 'shape': \(([\d, ]*)\), \} *\n"
+)
 # What zipfile raises for a file that is no archive, a damaged one, or one of a kind that it cannot read.
 UNREADABLE = (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, OverflowError, struct.error)
 
@@ -137,15 +142,17 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
 
 def _claimed(file: IO[bytes], size: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """The shape and type of an array in a file of `size` bytes, which must hold just that."""
-    version = np.lib.format.read_magic(file)
-    if version != (1, 0):
-        raise ValueError(f"an array of format {version}, where (1, 0) was expected")
-    try:
-        shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
-    except tokenize.TokenError as error:  # of numpy's second try, for headers that Python 2 wrote
-        raise ValueError(f"not the header of an array: {error.args[0]}") from error
-    if fortran_order or dtype.hasobject:
+    head = file.read(MAGIC.size)
+    start, length = MAGIC.unpack(head) if len(head) == MAGIC.size else (b"", 0)
+    if start != np.lib.format.magic(1, 0):
+        raise ValueError("no array, or one of another format")
+    if not (header := HEADER.fullmatch(file.read(length))):
         raise ValueError("not an array of numbers in rows")
+    shape = tuple(int(side) for side in header[2].split(b",") if side.strip())
+    try:
+        dtype = np.dtype(header[1].decode())
+    except TypeError as error:
+        raise ValueError(str(error)) from error
     if size != file.tell() + prod(shape) * dtype.itemsize:
         raise ValueError(f"{size} bytes cannot be an array {shape} of {dtype}")
     return shape, dtype
