@@ -16,8 +16,6 @@ from tests._toys import contents, events
 
 from tag2box.cover.greedy import Cover
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.maps.competition import Competition
-from tag2box.maps.object_maps import WindowObjectness
 from tag2box.runtime.arrays import write_array
 from tag2box.runtime.files import append_line, locked
 from tag2box.runtime.packing import pack, unpack
@@ -55,30 +53,6 @@ def test_records_of_records_come_back_the_same():
 def test_only_our_records_are_ever_made(name):
     with pytest.raises(Tag2BoxError, match="unknown record"):
         unpack({"record": name, "fields": {}}, {})
-
-
-def test_windows_that_an_older_version_stored_have_sizes():
-    """Their first window was the whole image; the second of these images has no windows."""
-    arrays = {"xyxy": np.array([[0, 0, 500, 333], [1, 2, 3, 4], [0, 0, 60, 40]], np.float32)}
-    arrays["offsets"] = np.array([0, 2, 2, 3])
-    fields = {name: {"array": name} for name in arrays}
-    windows = unpack({"record": "tag2box.windows:Windows", "fields": fields}, arrays)
-    assert windows.sizes.tolist() == [[500, 333], [0, 0], [60, 40]]
-    data, arrays = pack(windows)
-    assert unpack(data, arrays).sizes.tolist() == windows.sizes.tolist()
-
-
-def test_objectness_that_an_older_version_stored_is_read():
-    arrays = {"share": np.ones((3, 2), np.float32), "V": np.eye(2), "a": np.zeros(2)}
-    part = {name: {"array": name} for name in arrays}
-    maps = {"record": "ObjectMaps", "fields": {"V": part["V"], "a": part["a"]}}
-    found = unpack({"record": "Objectness", "fields": {"maps": maps, "share": part["share"]}}, arrays)
-    assert isinstance(found, WindowObjectness)
-    assert found.objectness.tolist() == np.ones((3, 2)).tolist()
-    fields = {"activations": None, "share": part["share"]}
-    shared = unpack({"record": "tag2box.maps.competition:Competition", "fields": fields}, arrays)
-    assert isinstance(shared, Competition)
-    assert shared.objectness is arrays["share"]
 
 
 def test_a_key_depends_on_everything_it_is_made_of():

@@ -31,8 +31,8 @@ from tag2box.run_notes import (
     write_path,
     write_run,
 )
-from tag2box.run_settings import as_made, learnable, with_precision
-from tag2box.runtime.config import read_settings, to_toml, typed
+from tag2box.run_settings import learnable, with_precision
+from tag2box.runtime.config import read_resolved, to_toml
 from tag2box.runtime.files import checked_json, content_hash, unchecked
 from tag2box.runtime.parts import BROKEN
 from tag2box.runtime.progress import Progress, silent
@@ -59,7 +59,8 @@ class RunFolder:
             self.keys: dict[str, str] = run["stages"]
             self.images = read_stored_images(run["images"], self.folder)
             self._made: dict[str, str] | None = run.get("detector")
-        self.config = as_made(read_settings(Config(), self.folder / "config.toml"), self.keys)
+        with self._expecting("config.toml", self._unfinished()):
+            self.config = read_resolved(Config(), self.folder / "config.toml")
 
     def has(self, stage: str) -> bool:
         """Whether that stage is finished, with the settings of the last run."""
@@ -175,7 +176,6 @@ def fit_run(
 
     Classes that no image has are left out.
     """
-    config = typed(config)
     images, _ = learnable(images, config)
     store = Store(folder)
     with store.lock():

@@ -1,6 +1,5 @@
 """What a run begins with: the classes that can be learned, and settings that depend on its folder."""
 
-from collections.abc import Container
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +8,10 @@ from tag2box.errors import InputError
 from tag2box.features.automatic import measure_precision
 from tag2box.features.config import FeaturesConfig
 from tag2box.images import ImageSet
-from tag2box.runtime.config import read_settings
+from tag2box.runtime.config import read_resolved
 from tag2box.stages import Config
 
-__all__ = ["as_made", "learnable", "with_precision"]
+__all__ = ["learnable", "with_precision"]
 
 
 def learnable(images: ImageSet, config: Config) -> tuple[ImageSet, tuple[str, ...]]:
@@ -44,17 +43,8 @@ def with_precision(config: Config, folder: str | Path) -> tuple[Config, str]:
 def _began_with(folder: Path, asked: FeaturesConfig) -> str | None:
     """The precision of the run in `folder`, where there is one with the same network, runtime and device."""
     try:
-        before = read_settings(Config(), folder / "config.toml").features
+        before = read_resolved(Config(), folder / "config.toml").features
     except InputError:  # there is none, or none that can be read
         return None
     same = all(getattr(before, name) == getattr(asked, name) for name in ("network", "runtime", "device"))
     return before.precision if same and before.precision != "auto" else None
-
-
-def as_made(config: Config, stages: Container[str]) -> Config:
-    """`config` of a run that had only these stages: what its version did not have yet is off."""
-    if "findings" not in stages:
-        config = replace(config, retrain=replace(config.retrain, method="none"))
-    if "context" not in stages:
-        config = replace(config, maps=replace(config.maps, context=0))
-    return config

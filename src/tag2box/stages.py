@@ -12,6 +12,7 @@ from tag2box.features.networks.content import network_hash
 from tag2box.images import ImageSet
 from tag2box.maps.context import finer_side
 from tag2box.maps.object_maps import MapsConfig
+from tag2box.runtime.config import Settings
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import content_hash
 from tag2box.runtime.runner import Runner
@@ -60,7 +61,7 @@ VERSIONS = {
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """The settings of all stages.
 
     Parameters

@@ -13,7 +13,6 @@ from tag2box.features.config import FeaturesConfig
 from tag2box.features.projection import Projection
 from tag2box.maps.object_maps import MapsConfig
 from tag2box.runtime.arrays import read_with_header, with_header
-from tag2box.runtime.config import renamed
 from tag2box.runtime.packing import pack, unpack
 from tag2box.runtime.parts import BROKEN
 from tag2box.windows.search import WindowsConfig
@@ -85,7 +84,7 @@ def read_detector(path: Path, make: Callable[..., T]) -> T:
             network=header["network"],
             W=arrays["W"],
             b=arrays["b"],
-            detect_config=_settings(DetectConfig, renamed("detect", header["detect"])),
+            detect_config=_settings(DetectConfig, header["detect"]),
             calibration=arrays["calibration"],
             maps=_settings(MapsConfig, header["maps"]),
             **optional,

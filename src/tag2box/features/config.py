@@ -1,11 +1,13 @@
 """Settings of the features: the network, how windows go through it, and the projection."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from tag2box.errors import InputError
 from tag2box.features.networks.engine import PRECISIONS, RUNTIMES
 from tag2box.features.projection import NORMS
-from tag2box.runtime.checks import check_above, check_at_least, check_choice
+from tag2box.runtime.checks import Choice, Pixels, Range, Seed
+from tag2box.runtime.config import Settings
 
 __all__ = ["FeaturesConfig"]
 
@@ -13,7 +15,7 @@ MODES = ("auto", "shared", "warp", "pool")
 
 
 @dataclass(frozen=True)
-class FeaturesConfig:
+class FeaturesConfig(Settings):
     """Settings of the features: the network, how windows go through it, and the projection.
 
     Parameters
@@ -73,51 +75,44 @@ class FeaturesConfig:
     network: str = "efficientnet-lite0"
     # "shared" cuts windows out of an early map, "warp" out of the photo: about as good, and slower. "pool"
     # averages the last map, for networks that cannot be cut. "auto" is "shared" where a cut is known.
-    mode: str = "auto"
+    mode: Annotated[str, Choice(*MODES)] = "auto"
     # shared: the map to cut at; None is the network's own, for EfficientNet the last of stride 16.
     cut: str | None = None
     # shared: samples of the early map per window and direction.
-    crop: int = 8
+    crop: Annotated[int, Range(1, 64)] = 8
     # shared: long sides of the photo, in pixels: the smaller a window, the larger the photo it is taken from.
     # The smallest serves windows as large as the photo. Those of the maps (`MapsConfig`) cost nothing: what
     # lies before the cut is shared with them. pool takes the maps, or without them the largest.
-    levels: tuple[int, ...] = (1024, 512, 256)
+    levels: Annotated[tuple[Pixels, ...], Range(1, 8)] = (1024, 512, 256)
     # warp: pixels per window and direction.
-    size: int = 128
+    size: Annotated[int, Range(32, 1024)] = 128
     # Context on each side, as a share of the window. With more, a part of an object looks like all of it.
-    padding: float = 0.0
+    padding: Annotated[float, Range(-0.49, 10)] = 0.0
     # Averages over grid x grid parts of the window: 1 forgets the layout, more keep it.
-    grid: int = 2
+    grid: Annotated[int, Range(1, 16)] = 2
     # "auto" is the fastest on this machine, by measurement.
-    precision: str = "auto"
+    precision: Annotated[str, Choice("auto", *PRECISIONS)] = "auto"
     # OpenVINO is faster on the CPU; onnxruntime knows the GPUs of NVIDIA, Apple and Windows.
-    runtime: str = "openvino"
+    runtime: Annotated[str, Choice(*RUNTIMES)] = "openvino"
     # "auto" is a GPU where the runtime offers one, else the CPU.
     device: str = "auto"
     # PCA: None keeps the raw vectors. Whitening 0 is plain PCA, 0.5 whitens fully. Neighbors want no more
     # than the first 128, but with those alone an SVM on true boxes had 7 points of AP less (an earlier cut).
-    dimensions: int | None = 512
-    whitening: float = 0.25
+    dimensions: Annotated[int, Range(1, 100_000)] | None = 512
+    whitening: Annotated[float, Range(0, 1)] = 0.25
     # "l2": every vector has the length 20; "mean": the mean length is 20 (R-CNN, which the SVM's C assumes).
-    norm: str = "l2"
-    length: float = 20.0
+    norm: Annotated[str, Choice(*NORMS)] = "l2"
+    length: Annotated[float, Range(1e-3, 1000)] = 20.0
     # The sample for the projection: so many images, so many windows of each.
-    sample_images: int = 300
-    sample_windows: int = 64
-    seed: int = 0
-    dtype: str = "float16"
+    sample_images: Annotated[int, Range(1, 1_000_000)] = 300
+    sample_windows: Annotated[int, Range(1, 10_000)] = 64
+    seed: Seed = 0
+    dtype: Annotated[str, Choice("float16", "float32")] = "float16"
 
     def __post_init__(self) -> None:
-        check_choice("mode", self.mode, MODES)
-        check_choice("runtime", self.runtime, RUNTIMES)
-        check_choice("precision", self.precision, ("auto", *PRECISIONS))
+        super().__post_init__()
         if self.runtime == "onnxruntime" and self.precision not in ("auto", "f32"):
-            raise InputError(f'onnxruntime computes in "f32", not in {self.precision!r}: leave precision out')
-        check_choice("norm", self.norm, NORMS)
-        check_choice("dtype", self.dtype, ("float16", "float32"))
-        check_at_least(1, crop=self.crop, size=self.size, grid=self.grid)
-        check_at_least(1, sample_images=self.sample_images, sample_windows=self.sample_windows)
-        if not self.levels or min(self.levels) < 32 or max(self.levels) > 4096:
-            raise InputError(f"levels must be sizes from 32 to 4096 pixels, but they are {self.levels}")
-        check_above(-0.5, padding=self.padding)
-        check_above(0, length=self.length)
+            raise InputError(
+                f"precision must be auto or f32 with onnxruntime, which has no other, but it is "
+                f"{self.precision!r}"
+            )

@@ -13,13 +13,14 @@ never below 0, and divided by the best of its photo. Nothing of it is trained, a
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.errors import InputError
 from tag2box.features.crops import cell_weights
-from tag2box.runtime.checks import check_above, check_at_least
+from tag2box.runtime.checks import Choice, Pixels, Range
+from tag2box.runtime.config import Settings
 from tag2box.runtime.packing import stored
 from tag2box.windows.record import ByImage, Windows
 
@@ -37,7 +38,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class MapsConfig:
+class MapsConfig(Settings):
     """Settings of the maps: where in a photo the class is, and the context of a window.
 
     Parameters
@@ -67,25 +68,16 @@ class MapsConfig:
     """
 
     # Cells of stride 32 are a sixteenth of it.
-    side: int = 512
+    side: Pixels = 512
     # 1 takes water for a boat, 5 and more find less of everything.
-    components: int = 2
-    ring: float = 0.25
-    context: int = 192
-    context_ring: float = 0.4
-    context_length: float = 14.0
+    components: Annotated[int, Range(1, 1000)] = 2
+    ring: Annotated[float, Range(1e-3, 10)] = 0.25
+    context: Annotated[int, Range(0, 100_000)] = 192
+    context_ring: Annotated[float, Range(1e-3, 10)] = 0.4
+    context_length: Annotated[float, Range(1e-3, 1000)] = 14.0
     # The photo's long side for the finer map of the context; 0 leaves it out. None is twice the side. A map
     # of small patches is as fine without, and attention to all of them is quadratic in their number.
-    fine_side: int | None = None
-
-    def __post_init__(self) -> None:
-        if not 32 <= self.side <= 4096:
-            raise InputError(f"side must be from 32 to 4096 pixels, but it is {self.side}")
-        if self.fine_side and not 32 <= self.fine_side <= 4096:
-            raise InputError(f"fine_side must be 0, or from 32 to 4096 pixels, but it is {self.fine_side}")
-        check_at_least(1, components=self.components)
-        check_at_least(0, context=self.context)
-        check_above(0, ring=self.ring, context_ring=self.context_ring, context_length=self.context_length)
+    fine_side: Annotated[int, Choice(0)] | Pixels | None = None
 
 
 @stored

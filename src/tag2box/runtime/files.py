@@ -26,9 +26,11 @@ __all__ = [
     "known_hash",
     "locked",
     "open_itself",
+    "read_sealed",
     "sync_folder",
     "to_json",
     "unchecked",
+    "write_sealed",
     "write_whole",
     "writing",
 ]
@@ -50,6 +52,7 @@ ADVICE = {
     ),
     errno.ELOOP: "it is a link to a file elsewhere, which is not followed: remove it and run again",
 }
+SEAL_BYTES = 4
 ALONE = "see to it that only one run at a time works there"
 
 
@@ -111,6 +114,25 @@ def _at_work(pid: int, process: str) -> bool:
     except OSError:  # it is another user's
         return True
     return True
+
+
+def write_sealed(path: Path, content: bytes) -> None:
+    """Keep `content` where it can be made again, with its checksum: `read_sealed` gives it back."""
+    write_whole(path, content + _seal(content), lasting=False)
+
+
+def read_sealed(path: Path) -> bytes | None:
+    """What `write_sealed` was given; None where it is not there, or was damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    content = data[:-SEAL_BYTES]
+    return content if data[-SEAL_BYTES:] == _seal(content) else None
+
+
+def _seal(content: bytes) -> bytes:
+    return zlib.crc32(content).to_bytes(SEAL_BYTES)
 
 
 def to_json(value: Any, *, sort_keys: bool = False) -> str:

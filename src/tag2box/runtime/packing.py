@@ -2,8 +2,7 @@
 
 Records are our own frozen dataclasses of arrays, numbers, text, and tuples, dictionaries and records of such.
 A class that may be stored is decorated with `@stored`. Files hold its bare name, not its module, so that code
-can move without breaking run folders that exist. A class whose fields have changed may have a method
-`upgraded(fields)`, which makes those of today out of those that an older version stored.
+can move without breaking run folders that exist.
 """
 
 from collections.abc import Mapping
@@ -22,12 +21,6 @@ Record = TypeVar("Record", bound=type)
 
 # Every class that a file may name, by its bare name.
 _RECORDS: dict[str, type] = {}
-# Records, and fields of records, that earlier versions called otherwise.
-RENAMED = {
-    "Objectness": "WindowObjectness",
-    "Objectness.share": "objectness",
-    "Competition.share": "objectness",
-}
 
 
 def stored(record: Record) -> Record:
@@ -80,21 +73,12 @@ def unpack(data: Any, arrays: Mapping[str, Array]) -> Any:
         return tuple(unpack(item, arrays) for item in data["tuple"])
     if "dict" in data:
         return {name: unpack(item, arrays) for name, item in data["dict"].items()}
-    bare, record = _record(data["record"])
-    parts = {
-        RENAMED.get(f"{bare}.{name}", name): unpack(item, arrays) for name, item in data["fields"].items()
-    }
-    upgraded = getattr(record, "upgraded", None)
-    return record(**(upgraded(parts) if upgraded else parts))
+    parts = {name: unpack(item, arrays) for name, item in data["fields"].items()}
+    return _record(data["record"])(**parts)
 
 
-def _record(name: str) -> tuple[str, type]:
-    """The bare name, and its registered class: only ours are ever made, whatever a stranger's file says.
-
-    Older versions wrote "tag2box.module:Name".
-    """
-    module, _, bare = name.rpartition(":")
-    record = _RECORDS.get(RENAMED.get(bare, bare))
-    if record is None or module.partition(".")[0] not in ("", "tag2box"):
+def _record(name: str) -> type:
+    """The class registered by that name: only ours are ever made, whatever a stranger's file says."""
+    if name not in _RECORDS:
         raise Tag2BoxError(f"the stored result names an unknown record {name!r}: was it made by tag2box?")
-    return bare, record
+    return _RECORDS[name]

@@ -39,7 +39,6 @@ from tag2box.runtime.parts import BROKEN, DamagedError, Rows, Shards, intact_row
 
 __all__ = ["DamagedError", "Store", "existing", "stage_key"]
 
-UNKNOWN = -1  # in the place of a checksum
 RESULT = re.compile(r"(?P<done>[0-9a-f]{12})|\.(?P<key>[0-9a-f]{12})\.(?P<state>part|new|old)")
 
 
@@ -194,16 +193,11 @@ def _remove(path: Path) -> None:
 
 
 def _record(home: Path) -> dict[str, Any]:
-    stored = json.loads((home / "record.json").read_text(encoding="utf-8"))
-    if "crc" not in stored and isinstance(stored["arrays"], list):  # by a version without checksums
-        return {**stored, "arrays": dict.fromkeys(stored["arrays"], UNKNOWN)}
-    return unchecked(stored)
+    return unchecked(json.loads((home / "record.json").read_text(encoding="utf-8")))
 
 
 def _checked_array(home: Path, name: str, crc: int | None) -> NDArray[Any]:
     path = home / f"{name}.npy"
-    if crc == UNKNOWN:
-        return read_array(path)
     if crc is None:
         intact = rows_are_intact(home, name)
     else:

@@ -8,6 +8,7 @@ the object is a negative, which it never is for a latent SVM.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ from tag2box.errors import InputError
 from tag2box.features.record import Features
 from tag2box.maps.object_maps import Maps
 from tag2box.runtime.blas import one_thread
-from tag2box.runtime.checks import check_above, check_at_least, check_choice
+from tag2box.runtime.checks import Choice, Overlap, Range, Seed, Share
+from tag2box.runtime.config import Settings
 from tag2box.runtime.executor import map_threads
 from tag2box.runtime.halves import as_float32
 from tag2box.runtime.progress import Progress, silent
@@ -42,7 +44,7 @@ AGREE = 0.7
 
 
 @dataclass(frozen=True)
-class RetrainConfig:
+class RetrainConfig(Settings):
     """Settings of the retraining: an SVM on the boxes that were found.
 
     Parameters
@@ -72,25 +74,22 @@ class RetrainConfig:
     5
     """
 
-    method: str = "svm"
-    C: float = 1e-3
-    positive_iou: float = 0.6
-    positives: int = 5
-    near: tuple[float, ...] = (0.1, 0.4)
-    objectness_weight: float = 0.5
-    tag_weight: float = 0.2
-    seed: int = 0
+    method: Annotated[str, Choice("svm", "none")] = "svm"
+    C: Annotated[float, Range(1e-9, 1_000_000)] = 1e-3
+    positive_iou: Share = 0.6
+    positives: Annotated[int, Range(1, 10_000)] = 5
+    near: Annotated[tuple[Overlap, ...], Range(2, 2)] = (0.1, 0.4)
+    objectness_weight: Annotated[float, Range(0, 1000)] = 0.5
+    tag_weight: Annotated[float, Range(0, 1000)] = 0.2
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
-        check_choice("method", self.method, ("svm", "none"))
-        if len(self.near) != 2 or not 0 <= self.near[0] <= self.near[1] <= self.positive_iou <= 1:
+        super().__post_init__()
+        if not self.near[0] <= self.near[1] <= self.positive_iou:
             raise InputError(
                 f"near must be two overlaps, from 0 up to positive_iou, but it is {self.near} with a "
                 f"positive_iou of {self.positive_iou}"
             )
-        check_above(0, C=self.C)
-        check_at_least(1, positives=self.positives)
-        check_at_least(0, objectness_weight=self.objectness_weight, tag_weight=self.tag_weight)
 
     @property
     def svm(self) -> InitialConfig:

@@ -218,25 +218,3 @@ class Windows(ByImage):
             np.append(0, np.cumsum(counts)).astype(np.int64),
             np.concatenate([np.empty((0, 2), np.int64), *(part.sizes for part in parts)]),
         )
-
-    @classmethod
-    def upgraded(cls, fields: dict[str, Any]) -> dict[str, Any]:
-        """Bring the stored fields of an older version up to date.
-
-        Parameters
-        ----------
-        fields : dict
-            The stored fields; older versions had no sizes, and the first window was the whole image.
-
-        Returns
-        -------
-        dict
-            The fields of this version.
-        """
-        if "sizes" in fields:
-            return fields
-        xyxy, offsets = fields["xyxy"], fields["offsets"]
-        sizes = np.zeros((len(offsets) - 1, 2), np.int64)
-        some = np.diff(offsets) > 0
-        sizes[some] = np.rint(xyxy[offsets[:-1][some], 2:])
-        return fields | {"sizes": sizes}
