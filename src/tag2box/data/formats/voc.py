@@ -123,13 +123,20 @@ def read_annotations(root: Path, annotations: dict[str, Path], split: str | None
         raise InputError(f"{root}: no annotation of an image holds an object: expected <object> with <name>")
     known = [Object(i, box, kinds.index(kind), hard) for i, kind, box, hard in objects]
     return ImageSet(
-        ids=unique_ids(names),
+        ids=unique_ids(_below_common(names)),
         paths=tuple(root / name for name in names),
         tags=tags_of_objects(known, len(names), len(kinds)),
         classes=tuple(kinds),
         truth=truth_of_objects(known),
         skipped=(*listing.lines(), *(f"{path}: an annotation without an image" for path in alone)),
     )
+
+
+def _below_common(names: Sequence[str]) -> list[str]:
+    """The names below the folder that holds all images: what they are called where that alone is given."""
+    parts = [name.split("/") for name in names]
+    depth = len(os.path.commonprefix([part[:-1] for part in parts]))
+    return ["/".join(part[depth:]) for part in parts]
 
 
 def _annotated(names: Sequence[str], annotations: dict[str, Path]) -> dict[str, Path]:
