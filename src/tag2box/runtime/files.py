@@ -41,6 +41,8 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 # Files that are being written. A process is known by its number and, as numbers come again and machines may
 # share a folder, by a word: four letters are the machine's, four are random.
 TEMPORARY = re.compile(r"\..+\.(\d{1,10})-([0-9a-f]{8})-\d+\.tag2box")
+# Bytes of a file's own name in that: with the rest it stays below the 255 that a name may have.
+LONGEST = 200
 MACHINE = f"{zlib.crc32(platform.node().encode()) & 0xFFFF:04x}"
 PROCESS, WRITES = f"{MACHINE}{secrets.token_hex(2)}", count()
 # What to do where the system refuses to write; a full disk is the usual reason.
@@ -78,7 +80,8 @@ def write_whole(path: Path, content: str | bytes, *, lasting: bool = True) -> No
         path.parent.mkdir(parents=True, exist_ok=True)
         _sweep(path.parent)
         # A name that no other writer takes; opened as any file is, so that others may read it as usual.
-        temporary = path.with_name(f".{path.name}.{os.getpid()}-{PROCESS}-{next(WRITES)}.tag2box")
+        begin = os.fsencode(path.name)[:LONGEST].decode(errors="ignore")
+        temporary = path.with_name(f".{begin}.{os.getpid()}-{PROCESS}-{next(WRITES)}.tag2box")
         try:
             with temporary.open("xb") as file:
                 file.write(data)

@@ -12,10 +12,12 @@ from tag2box.errors import InputError
 from tag2box.images import Truth
 
 __all__ = [
+    "SPLITS",
     "Box",
     "Object",
     "choose_split",
     "size_if_known",
+    "split_of",
     "tag_matrix",
     "tags_of_objects",
     "truth_of_objects",
@@ -24,6 +26,8 @@ __all__ = [
 
 Box = tuple[float, float, float, float]  # x1, y1, x2, y2
 
+# What folders of splits are called.
+SPLITS = frozenset({"train", "val", "valid", "validation", "test", "trainval"})
 FARTHEST = 1e9  # no image has a pixel there
 
 
@@ -88,3 +92,8 @@ def choose_split(wanted: str | None, known: Iterable[str], where: object) -> str
     if wanted is None:
         raise InputError(f"{where} has the splits {', '.join(names) or '(none)'}: say which one to read")
     raise InputError(f"{where} has no split {wanted!r}: it has {', '.join(names) or 'none'}")
+
+
+def split_of(name: str) -> str:
+    """The split whose folder an image or annotation is in, by its name; "" where it is in none."""
+    return next((folder for folder in name.split("/")[:-1] if folder in SPLITS), "")
