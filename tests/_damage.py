@@ -7,6 +7,8 @@ import zlib
 
 import numpy as np
 
+from tag2box.runtime.arrays import sealed
+
 # What parsers stumble over, put in as it is.
 TOKENS = [
     *(b"\0", b"\xff" * 4, b"\x7f\xff\xff\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xc2\x85"),
@@ -44,7 +46,7 @@ def _in_png(content, rng):
 
 
 def _in_zip(content, rng):
-    """One file of the archive changed."""
+    """One file of the archive changed, with the checksum that it then has."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         files = {name: archive.read(name) for name in archive.namelist()}
     which = list(files)[rng.integers(len(files))]
@@ -52,7 +54,7 @@ def _in_zip(content, rng):
     with zipfile.ZipFile(out, "w") as archive:
         for name, data in files.items():
             archive.writestr(name, _changed(data, rng) if name == which else data)
-    return out.getvalue()
+    return sealed(out.getvalue())
 
 
 INSIDE = {".png": _in_png, ".npz": _in_zip}

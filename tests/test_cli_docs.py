@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 from tag2box.cli.app import app
 from tag2box.pipeline import Config
-from tag2box.runtime.config import settings, toml_value
+from tag2box.runtime.checks import allowed
+from tag2box.runtime.config import declarations, settings, toml_value
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -53,10 +54,11 @@ def test_every_help_has_an_example(name):
     assert f"Example: tag2box {name}" in help_text
 
 
-def test_every_setting_is_there_with_its_default():
+def test_every_setting_is_there_with_its_default_and_what_it_takes():
     told = rows((DOCS / "config.md").read_text())
-    known = {f"`{name}`": toml_value(value) for name, value in settings(Config())}
+    takes = {name: allowed(kind) for name, kind in declarations(Config())}
+    known = {f"`{name}`": f" `{toml_value(value)}` | {takes[name]} |" for name, value in settings(Config())}
     assert set(told) == set(known)
-    wrong = {name: value for name, value in known.items() if not told[name].startswith(f" `{value}` |")}
+    wrong = {name: start for name, start in known.items() if not told[name].startswith(start)}
     assert wrong == {}
-    assert all(row.split("|")[1].strip() for row in told.values())
+    assert all(row.split("|")[2].strip() for row in told.values())

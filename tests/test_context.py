@@ -17,7 +17,14 @@ from tag2box.description.projection import Projection
 from tag2box.description.whole_photo import WholePhoto
 from tag2box.images import ImageSet
 from tag2box.training.competition import Activations, fit_activations
-from tag2box.description.context import Context, Photo, finer_side, fit_context, photo_vectors, vectors_of_photos
+from tag2box.description.context import (
+    Context,
+    Photo,
+    finer_side,
+    fit_context,
+    photo_vectors,
+    vectors_of_photos,
+)
 from tag2box.training.object_maps import Maps, MapsConfig, ObjectMaps, WindowObjectness, measure_objectness
 from tag2box.windows.record import Windows
 

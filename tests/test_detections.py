@@ -12,6 +12,7 @@ from tag2box.boxes import nms
 from tag2box.detection.detections import COLUMNS, Detections
 from tag2box.detection.suppression import detect_windows
 from tag2box.errors import InputError
+from tag2box.runtime.arrays import sealed
 
 BOX = [0, 0, 4, 4]
 
@@ -110,6 +111,7 @@ def test_a_pickle_in_the_file_is_never_opened(tmp_path):
     columns["image"] = np.array([Bomb()], dtype=object)
     header = np.frombuffer(b'{"format": "tag2box detections 1", "ids": null, "classes": null}', np.uint8)
     np.savez(tmp_path / "d.npz", header=header, **columns)
+    (tmp_path / "d.npz").write_bytes(sealed((tmp_path / "d.npz").read_bytes()))
     with pytest.raises(InputError, match="does not hold detections"):
         Detections.load(tmp_path / "d.npz")
 

@@ -286,7 +286,7 @@ def test_vectors_too_long_for_float16_are_refused(scene, projection):
     images, windows = scene
     long = replace(projection, length=1e7)
     with pytest.raises(InputError, match=r'set features\.dtype to "float32"'):
-        window_features(images.paths[0], windows[0][:2], long, replace(SMALL, length=1e7))
+        window_features(images.paths[0], windows[0][:2], long, SMALL)
 
 
 def test_wrong_settings_are_refused(scene):

@@ -235,7 +235,7 @@ def test_a_gpu_of_onnxruntime_is_taken_where_there_is_one():
 
 def test_onnxruntime_computes_in_f32():
     assert resolved(FeaturesConfig(runtime="onnxruntime")).precision == "f32"
-    with pytest.raises(InputError, match="onnxruntime computes in"):
+    with pytest.raises(InputError, match="precision must be auto or f32 with onnxruntime"):
         FeaturesConfig(runtime="onnxruntime", precision="bf16")
     with pytest.raises(InputError, match="runtime must be"):
         FeaturesConfig(runtime="torch")

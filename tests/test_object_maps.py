@@ -154,9 +154,9 @@ def test_a_map_that_does_not_grow_with_the_photo_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MapsConfig(side=8), "side must be from 32"),
-        (lambda: MapsConfig(components=0), "components must be at least 1"),
-        (lambda: MapsConfig(ring=0), "ring must be above 0"),
+        (lambda: MapsConfig(side=8), "side must be a whole number from 32 to 4096"),
+        (lambda: MapsConfig(components=0), "components must be a whole number from 1 to"),
+        (lambda: MapsConfig(ring=0), "ring must be a number from 0.001 to"),
     ],
 )
 def test_bad_settings_are_one_line(make, message):

@@ -11,7 +11,7 @@ from tests._toys import contents, events
 
 from tag2box.errors import Tag2BoxError
 from tag2box.runtime import runner as runner_module
-from tag2box.runtime.arrays import npy_header, npz_bytes, read_array, read_npz, write_array
+from tag2box.runtime.arrays import npy_header, npz_bytes, read_array, read_npz, sealed, write_array
 from tag2box.runtime.files import MACHINE, to_json, write_whole
 from tag2box.runtime.parts import DamagedError
 from tag2box.runtime.stages import Runner
@@ -235,6 +235,7 @@ def test_no_header_is_believed(tmp_path):
     for name, kind in (("stored.npz", zipfile.ZIP_STORED), ("compressed.npz", zipfile.ZIP_DEFLATED)):
         with zipfile.ZipFile(tmp_path / name, "w", kind) as archive:
             archive.writestr("a.npy", huge + bytes(64))
+        (tmp_path / name).write_bytes(sealed((tmp_path / name).read_bytes()))
         with pytest.raises(ValueError, match=r"cannot be an array|is compressed"):
             read_npz(tmp_path / name)
     np.save(tmp_path / "objects.npy", np.array([{}]), allow_pickle=True)

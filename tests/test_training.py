@@ -205,15 +205,15 @@ def test_objectness_decides_what_is_mined(data, trained):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: CoverConfig(k=0), "k must lie above 0"),
+        (lambda: CoverConfig(k=0), "k must be a number from 1e-06 to 1, but it is 0"),
         (lambda: CoverConfig(method="greedy"), "method must be one of marginal, score"),
-        (lambda: CoverConfig(dimensions=0), "dimensions must be at least 1"),
+        (lambda: CoverConfig(dimensions=0), "dimensions must be a whole number from 1 to"),
         (lambda: InitialConfig(loss="hinge"), "loss must be"),
         (lambda: RefineConfig(loss="hinge"), "loss must be"),
-        (lambda: InitialConfig(C=0), "C must be above 0"),
+        (lambda: InitialConfig(C=0), "C must be a number from 1e-09 to"),
         (lambda: RefineConfig(method="svm"), "method must be one of slsvm, lsvm, none"),
-        (lambda: RefineConfig(mu=0), "mu must be above 0"),
-        (lambda: RefineConfig(objectness_weight=-1), "objectness_weight must be at least 0"),
+        (lambda: RefineConfig(mu=0), "mu must be a number from 1e-06"),
+        (lambda: RefineConfig(objectness_weight=-1), "objectness_weight must be a number from 0 to"),
         (lambda: CoverConfig(snap="yes"), "snap must be one of objectness, contrast, none"),
     ],
 )

@@ -1,12 +1,14 @@
 """`Config`: the settings of all stages."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from tag2box.cover.config import CoverConfig
 from tag2box.description.config import FeaturesConfig, MapsConfig
 from tag2box.detection.config import DetectConfig
 from tag2box.images import UNKNOWN
-from tag2box.runtime.checks import check_choice
+from tag2box.runtime.checks import Choice
+from tag2box.runtime.config import Settings
 from tag2box.training.initial import InitialConfig
 from tag2box.training.refinement import RefineConfig
 from tag2box.training.retraining import RetrainConfig
@@ -19,7 +21,7 @@ METHODS = ("two_stream", "song2014")
 
 
 @dataclass(frozen=True)
-class Config:
+class Config(Settings):
     """The settings of all stages.
 
     Parameters
@@ -56,9 +58,9 @@ class Config:
     (200, 'two_stream')
     """
 
-    method: str = "two_stream"
+    method: Annotated[str, Choice(*METHODS)] = "two_stream"
     # The paper's release takes unknown tags for positive.
-    unknown: str = "ignore"
+    unknown: Annotated[str, Choice(*UNKNOWN)] = "ignore"
     windows: WindowsConfig = field(default_factory=WindowsConfig)
     features: FeaturesConfig = field(default_factory=FeaturesConfig)
     maps: MapsConfig = field(default_factory=MapsConfig)
@@ -68,10 +70,6 @@ class Config:
     two_stream: TwoStreamConfig = field(default_factory=TwoStreamConfig)
     retrain: RetrainConfig = field(default_factory=RetrainConfig)
     detect: DetectConfig = field(default_factory=DetectConfig)
-
-    def __post_init__(self) -> None:
-        check_choice("method", self.method, METHODS)
-        check_choice("unknown", self.unknown, UNKNOWN)
 
     @classmethod
     def song2014(cls) -> "Config":

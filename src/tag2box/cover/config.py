@@ -1,15 +1,17 @@
 """Settings of the first windows."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from tag2box.cover.greedy import G
-from tag2box.runtime.checks import check_at_least, check_choice, check_share
+from tag2box.runtime.checks import Choice, Range, Share
+from tag2box.runtime.config import Settings
 
 __all__ = ["CoverConfig"]
 
 
 @dataclass(frozen=True)
-class CoverConfig:
+class CoverConfig(Settings):
     """Settings of the first windows: neighbors and cover.
 
     Parameters
@@ -41,23 +43,15 @@ class CoverConfig:
     'cover'
     """
 
-    initializer: str = "cover"
+    initializer: Annotated[str, Choice("cover", "negative_mining")] = "cover"
     # More did not help, and cost time.
-    dimensions: int = 128
+    dimensions: Annotated[int, Range(1, 100_000)] = 128
     # VOC 2007's 5011 are still taken as a whole.
-    most_images: int = 5100
+    most_images: Annotated[int, Range(2, 1_000_000)] = 5100
     # The release's, as are `method` and `seeds`.
-    k: float = 0.5
-    t: int = 1
-    g: str = "identity"
-    alpha: float = 0.95
-    method: str = "score"
-    seeds: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_choice("initializer", self.initializer, ("cover", "negative_mining"))
-        check_choice("g", self.g, G)
-        check_choice("method", self.method, ("marginal", "score"))
-        check_share(k=self.k, alpha=self.alpha, seeds=self.seeds)
-        check_at_least(1, t=self.t, dimensions=self.dimensions)
-        check_at_least(2, most_images=self.most_images)
+    k: Share = 0.5
+    t: Annotated[int, Range(1, 10_000)] = 1
+    g: Annotated[str, Choice(*G)] = "identity"
+    alpha: Share = 0.95
+    method: Annotated[str, Choice("marginal", "score")] = "score"
+    seeds: Share = 0.2

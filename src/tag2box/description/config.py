@@ -1,11 +1,13 @@
 """Settings of the description: the network, how windows go through it, the projection, and the maps."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from tag2box.description.projection import NORMS
 from tag2box.errors import InputError
 from tag2box.networks.engine import PRECISIONS, RUNTIMES
-from tag2box.runtime.checks import check_above, check_at_least, check_choice
+from tag2box.runtime.checks import Choice, Pixels, Range, Seed
+from tag2box.runtime.config import Settings
 from tag2box.runtime.packing import stored
 
 __all__ = ["FeaturesConfig", "MapsConfig"]
@@ -15,7 +17,7 @@ MODES = ("auto", "shared", "warp", "pool")
 
 @stored
 @dataclass(frozen=True)
-class FeaturesConfig:
+class FeaturesConfig(Settings):
     """Settings of the features: the network, how windows go through it, and the projection.
 
     Parameters
@@ -75,59 +77,52 @@ class FeaturesConfig:
     network: str = "efficientnet-lite0"
     # "shared" cuts windows out of an early map, "warp" out of the photo: about as good, and slower. "pool"
     # averages the last map, for networks that cannot be cut. "auto" is "shared" where a cut is known.
-    mode: str = "auto"
+    mode: Annotated[str, Choice(*MODES)] = "auto"
     # shared: the map to cut at; None is the network's own, for EfficientNet the last of stride 16.
     cut: str | None = None
     # shared: samples of the early map per window and direction.
-    crop: int = 8
+    crop: Annotated[int, Range(1, 64)] = 8
     # shared: long sides of the photo, in pixels: the smaller a window, the larger the photo it is taken from.
     # The smallest serves windows as large as the photo. Those of the maps (`MapsConfig`) cost nothing: what
     # lies before the cut is shared with them. pool takes the maps, or without them the largest.
-    levels: tuple[int, ...] = (1024, 512, 256)
+    levels: Annotated[tuple[Pixels, ...], Range(1, 8)] = (1024, 512, 256)
     # warp: pixels per window and direction.
-    size: int = 128
+    size: Annotated[int, Range(32, 1024)] = 128
     # Context on each side, as a share of the window. With more, a part of an object looks like all of it.
-    padding: float = 0.0
+    padding: Annotated[float, Range(-0.49, 10)] = 0.0
     # Averages over grid x grid parts of the window: 1 forgets the layout, more keep it.
-    grid: int = 2
+    grid: Annotated[int, Range(1, 16)] = 2
     # "auto" is the fastest on this machine, by measurement.
-    precision: str = "auto"
+    precision: Annotated[str, Choice("auto", *PRECISIONS)] = "auto"
     # OpenVINO is faster on the CPU; onnxruntime knows the GPUs of NVIDIA, Apple and Windows.
-    runtime: str = "openvino"
+    runtime: Annotated[str, Choice(*RUNTIMES)] = "openvino"
     # "auto" is a GPU where the runtime offers one, else the CPU.
     device: str = "auto"
     # PCA: None keeps the raw vectors. Whitening 0 is plain PCA, 0.5 whitens fully. Neighbors want no more
     # than the first 128, but with those alone an SVM on true boxes had 7 points of AP less (an earlier cut).
-    dimensions: int | None = 512
-    whitening: float = 0.25
+    dimensions: Annotated[int, Range(1, 100_000)] | None = 512
+    whitening: Annotated[float, Range(0, 1)] = 0.25
     # "l2": every vector has the length 20; "mean": the mean length is 20 (R-CNN, which the SVM's C assumes).
-    norm: str = "l2"
-    length: float = 20.0
+    norm: Annotated[str, Choice(*NORMS)] = "l2"
+    length: Annotated[float, Range(1e-3, 1000)] = 20.0
     # The sample for the projection: so many images, so many windows of each.
-    sample_images: int = 300
-    sample_windows: int = 64
-    seed: int = 0
-    dtype: str = "float16"
+    sample_images: Annotated[int, Range(1, 1_000_000)] = 300
+    sample_windows: Annotated[int, Range(1, 10_000)] = 64
+    seed: Seed = 0
+    dtype: Annotated[str, Choice("float16", "float32")] = "float16"
 
     def __post_init__(self) -> None:
-        check_choice("mode", self.mode, MODES)
-        check_choice("runtime", self.runtime, RUNTIMES)
-        check_choice("precision", self.precision, ("auto", *PRECISIONS))
+        super().__post_init__()
         if self.runtime == "onnxruntime" and self.precision not in ("auto", "f32"):
-            raise InputError(f'onnxruntime computes in "f32", not in {self.precision!r}: leave precision out')
-        check_choice("norm", self.norm, NORMS)
-        check_choice("dtype", self.dtype, ("float16", "float32"))
-        check_at_least(1, crop=self.crop, size=self.size, grid=self.grid)
-        check_at_least(1, sample_images=self.sample_images, sample_windows=self.sample_windows)
-        if not self.levels or min(self.levels) < 32 or max(self.levels) > 4096:
-            raise InputError(f"levels must be sizes from 32 to 4096 pixels, but they are {self.levels}")
-        check_above(-0.5, padding=self.padding)
-        check_above(0, length=self.length)
+            raise InputError(
+                f"precision must be auto or f32 with onnxruntime, which has no other, but it is "
+                f"{self.precision!r}"
+            )
 
 
 @stored
 @dataclass(frozen=True)
-class MapsConfig:
+class MapsConfig(Settings):
     """Settings of the maps: where in a photo the class is, and the context of a window.
 
     Parameters
@@ -157,22 +152,13 @@ class MapsConfig:
     """
 
     # Cells of stride 32 are a sixteenth of it.
-    side: int = 512
+    side: Pixels = 512
     # 1 takes water for a boat, 5 and more find less of everything.
-    components: int = 2
-    ring: float = 0.25
-    context: int = 192
-    context_ring: float = 0.4
-    context_length: float = 14.0
+    components: Annotated[int, Range(1, 1000)] = 2
+    ring: Annotated[float, Range(1e-3, 10)] = 0.25
+    context: Annotated[int, Range(0, 100_000)] = 192
+    context_ring: Annotated[float, Range(1e-3, 10)] = 0.4
+    context_length: Annotated[float, Range(1e-3, 1000)] = 14.0
     # The photo's long side for the finer map of the context; 0 leaves it out. None is twice the side. A map
     # of small patches is as fine without, and attention to all of them is quadratic in their number.
-    fine_side: int | None = None
-
-    def __post_init__(self) -> None:
-        if not 32 <= self.side <= 4096:
-            raise InputError(f"side must be from 32 to 4096 pixels, but it is {self.side}")
-        if self.fine_side and not 32 <= self.fine_side <= 4096:
-            raise InputError(f"fine_side must be 0, or from 32 to 4096 pixels, but it is {self.fine_side}")
-        check_at_least(1, components=self.components)
-        check_at_least(0, context=self.context)
-        check_above(0, ring=self.ring, context_ring=self.context_ring, context_length=self.context_length)
+    fine_side: Annotated[int, Choice(0)] | Pixels | None = None

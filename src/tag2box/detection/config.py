@@ -1,11 +1,12 @@
 """Settings of detection."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
-from tag2box.errors import InputError
-from tag2box.runtime.checks import check_at_least, check_share
+from tag2box.runtime.checks import Choice, Overlap, Range, Share
+from tag2box.runtime.config import Settings
 from tag2box.runtime.packing import stored
 
 __all__ = ["DetectConfig"]
@@ -13,7 +14,7 @@ __all__ = ["DetectConfig"]
 
 @stored
 @dataclass(frozen=True)
-class DetectConfig:
+class DetectConfig(Settings):
     """Settings of detection: from the scores of windows to boxes.
 
     Parameters
@@ -41,17 +42,10 @@ class DetectConfig:
     0.3
     """
 
-    iou_threshold: float = 0.3
-    vote_iou: float = 0.4
-    max_detections: int = 100
+    iou_threshold: Overlap = 0.3
+    vote_iou: Share = 0.4
+    max_detections: Annotated[int, Range(1, 100_000)] = 100
     confidence: bool = True
-    min_score: float = -np.inf
+    min_score: Annotated[float, Range(-1_000_000, 1_000_000)] | Annotated[float, Choice(-np.inf)] = -np.inf
     # A cascade: 100 of 300 windows cost a third of the time, and 0.1 points of AP (docs/features.md).
-    full_windows: int = 100
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.iou_threshold <= 1:
-            raise InputError(f"iou_threshold must lie between 0 and 1, but it is {self.iou_threshold}")
-        check_share(vote_iou=self.vote_iou)
-        check_at_least(1, max_detections=self.max_detections)
-        check_at_least(0, full_windows=self.full_windows)
+    full_windows: Annotated[int, Range(0, 10_000)] = 100

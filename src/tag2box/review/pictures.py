@@ -12,7 +12,7 @@ from PIL import Image
 
 from tag2box.data.decoding import read_small
 from tag2box.report.thumbnails import Heat, as_colors
-from tag2box.runtime.files import write_whole
+from tag2box.runtime.files import read_sealed, write_sealed
 
 __all__ = ["LARGE", "THUMBNAIL", "heat_picture", "is_for_browsers", "small_picture"]
 
@@ -38,12 +38,12 @@ def small_picture(path: Path, side: int, cache: Path) -> bytes:
     content = f"{path.resolve()}\n{about.st_size}\n{about.st_mtime_ns}\n{side}"
     name = hashlib.sha256(content.encode(errors="surrogateescape")).hexdigest()[:24]
     kept = cache / name[:2] / f"{name}.jpg"
-    if kept.is_file():
-        return kept.read_bytes()
+    if (picture := read_sealed(kept)) is not None:
+        return picture
     pixels, _ = read_small(path, side)
     buffer = BytesIO()
     Image.fromarray(pixels).save(buffer, "JPEG", quality=80)
-    write_whole(kept, buffer.getvalue())
+    write_sealed(kept, buffer.getvalue())
     return buffer.getvalue()
 
 

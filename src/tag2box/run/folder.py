@@ -36,7 +36,7 @@ from tag2box.run.notes import (
     write_run,
 )
 from tag2box.run.settings import Start, prepare
-from tag2box.runtime.config import read_settings, to_toml
+from tag2box.runtime.config import read_resolved, to_toml
 from tag2box.runtime.files import checked_json, content_hash, unchecked
 from tag2box.runtime.parts import BROKEN
 from tag2box.runtime.progress import Progress, silent
@@ -66,7 +66,8 @@ class RunFolder:
         if (self.folder / STAGES).is_file():
             with self._expecting(STAGES, self._unfinished()):
                 self.keys = read_keys(self.folder)
-        self.config = read_settings(Config(), self.folder / "config.toml")
+        with self._expecting("config.toml", self._unfinished()):
+            self.config = read_resolved(Config(), self.folder / "config.toml")
 
     def has(self, stage: str) -> bool:
         """Whether that stage is finished, with the settings of the last run."""

@@ -9,7 +9,7 @@ from tag2box.description.describe import check_maps
 from tag2box.description.resolving import DescriptionConfig, measure_precision, resolve
 from tag2box.errors import InputError
 from tag2box.images import ImageSet, known_tags
-from tag2box.runtime.config import read_settings, typed
+from tag2box.runtime.config import read_resolved
 
 __all__ = ["Start", "prepare"]
 
@@ -31,7 +31,6 @@ class Start:
 
 def prepare(images: ImageSet, config: Config, folder: str | Path) -> Start:
     """Decide, once, what a run in `folder` leaves open; refused where nothing can be learned."""
-    config = typed(config)
     positive = (known_tags(images.tags, config.unknown) == 1).any(axis=0)
     kept = [name for name, has_any in zip(images.classes, positive, strict=True) if has_any]
     if not kept:
@@ -64,7 +63,7 @@ def _with_precision(asked: FeaturesConfig, folder: Path) -> tuple[FeaturesConfig
 def _began_with(folder: Path, asked: FeaturesConfig) -> str | None:
     """The precision of the run in `folder`, where there is one with the same network, runtime and device."""
     try:
-        before = read_settings(Config(), folder / "config.toml").features
+        before = read_resolved(Config(), folder / "config.toml").features
     except InputError:  # there is none, or none that can be read
         return None
     same = all(getattr(before, name) == getattr(asked, name) for name in ("network", "runtime", "device"))

@@ -1,11 +1,13 @@
 """Arrays in files: `.npy` that can be mapped, `.npz`, and checksums that tell when either is damaged.
 
-No header is believed: what it claims must be in the file. Nothing is ever unpickled.
+No header is believed: what it claims must be in the file. Nothing is ever unpickled. An `.npz` file ends in a
+checksum of all of it, as the comment that an archive may have: numpy reads it as any other.
 """
 
 import io
 import json
 import os
+import re
 import struct
 import zipfile
 import zlib
@@ -16,6 +18,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.runtime.files import open_itself
+
 __all__ = [
     "checksum",
     "npy_header",
@@ -23,6 +27,7 @@ __all__ = [
     "read_array",
     "read_npz",
     "read_with_header",
+    "sealed",
     "with_header",
     "write_array",
 ]
@@ -32,6 +37,13 @@ Array = NDArray[Any]
 # Arrays above this many bytes are mapped from the disk, not read.
 MAPPED = 1 << 26
 CHUNK = 1 << 20
+# The last bytes of an `.npz` file of ours: the length of a comment, as archives have it, and the comment.
+SEAL = struct.Struct("<H16s")
+# The start of a `.npy` file, and the text behind it: numpy would evaluate it, and has many errors for it.
+MAGIC = struct.Struct("<8sH")
+HEADER = re.compile(
+    rb"\{'descr': '([<>|][biufc]\d{1,2})', 'fortran_order': False, 'shape': \(([\d, ]*)\), \} *\n"
+)
 # What zipfile raises for a file that is no archive, a damaged one, or one of a kind that it cannot read.
 UNREADABLE = (zipfile.BadZipFile, NotImplementedError, EOFError, RuntimeError, OverflowError, struct.error)
 
@@ -40,7 +52,7 @@ def write_array(path: Path, array: Array) -> int:
     """Write a `.npy` file and wait until it is on the disk; returns its checksum."""
     array = np.asarray(array, order="C")
     header = npy_header(array.shape, array.dtype)
-    with path.open("wb") as file:
+    with open_itself(path, "wb") as file:
         file.write(header)
         file.write(array.data)  # np.save would swallow what the system says when the disk is full
         file.flush()
@@ -79,10 +91,21 @@ def npy_header(shape: tuple[int, ...], dtype: np.dtype[Any]) -> bytes:
 
 
 def npz_bytes(**arrays: Array) -> bytes:
-    """The content of an `.npz` file; it holds a checksum of every array."""
+    """The content of an `.npz` file, sealed."""
     data = io.BytesIO()
     np.savez(data, allow_pickle=False, **{name: np.asarray(a, order="C") for name, a in arrays.items()})
-    return data.getvalue()
+    return sealed(data.getvalue())
+
+
+def sealed(archive: bytes) -> bytes:
+    """An archive without a comment, with the checksum of its bytes for a comment."""
+    content = archive[:-2]  # the length of the comment is the last that an archive has
+    return content + _seal(content)
+
+
+def _seal(content: bytes) -> bytes:
+    comment = f"tag2box {zlib.crc32(content):08x}".encode()
+    return SEAL.pack(len(comment), comment)
 
 
 def with_header(header: dict[str, Any], arrays: dict[str, Array]) -> bytes:
@@ -98,8 +121,11 @@ def read_with_header(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
 
 def read_npz(path: Path) -> dict[str, Array]:
     """The arrays of an `.npz` file that `npz_bytes` made; `ValueError` where it is damaged, or none."""
+    data = path.read_bytes()
+    if data[-SEAL.size :] != _seal(data[: -SEAL.size]):
+        raise ValueError("its checksum is another")
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
             return {
                 entry.filename.removesuffix(".npy"): _member(archive, entry) for entry in archive.infolist()
             }
@@ -118,12 +144,17 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
 
 def _claimed(file: IO[bytes], size: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """The shape and type of an array in a file of `size` bytes, which must hold just that."""
-    version = np.lib.format.read_magic(file)
-    if version != (1, 0):
-        raise ValueError(f"an array of format {version}, where (1, 0) was expected")
-    shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
-    if fortran_order or dtype.hasobject:
+    head = file.read(MAGIC.size)
+    start, length = MAGIC.unpack(head) if len(head) == MAGIC.size else (b"", 0)
+    if start != np.lib.format.magic(1, 0):
+        raise ValueError("no array, or one of another format")
+    if not (header := HEADER.fullmatch(file.read(length))):
         raise ValueError("not an array of numbers in rows")
+    shape = tuple(int(side) for side in header[2].split(b",") if side.strip())
+    try:
+        dtype = np.dtype(header[1].decode())
+    except TypeError as error:
+        raise ValueError(str(error)) from error
     if size != file.tell() + prod(shape) * dtype.itemsize:
         raise ValueError(f"{size} bytes cannot be an array {shape} of {dtype}")
     return shape, dtype

@@ -1,23 +1,44 @@
 """Settings: frozen dataclasses beside the stages, changed by a TOML file and by `stage.key=value`.
 
-Names and types are checked: a key that does not exist is refused with the nearest that does. `none` (a word,
-in quotes in TOML) is None, which TOML cannot say.
+Names, types and ranges are checked: a key that does not exist is refused with the nearest that does, a value
+with what its field declares (`runtime/checks.py`). `none` (a word, in quotes in TOML) is None, which TOML
+cannot say.
 """
 
 import difflib
 import tomllib
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
-from numbers import Integral
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 from tag2box.errors import InputError
+from tag2box.runtime.checks import conform
 
-__all__ = ["override", "read_settings", "settings", "to_toml", "toml_value", "typed"]
+__all__ = [
+    "Settings",
+    "declarations",
+    "override",
+    "read_resolved",
+    "read_settings",
+    "settings",
+    "to_toml",
+    "toml_value",
+]
 
 C = TypeVar("C")
+
+
+class Settings:
+    """What every dataclass of settings is: its values are those that its fields declare, or it is refused.
+
+    20 becomes the 20.0 of a float, and a list a tuple, so that equal settings are equal in every file.
+    """
+
+    def __post_init__(self) -> None:
+        for name, kind in get_type_hints(type(self), include_extras=True).items():
+            object.__setattr__(self, name, conform(getattr(self, name), kind, name))
 
 
 def read_settings(config: C, path: Path | None = None, sets: Sequence[str] = ()) -> C:
@@ -27,7 +48,7 @@ def read_settings(config: C, path: Path | None = None, sets: Sequence[str] = ())
             given = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        except (ValueError, RecursionError) as error:  # of TOML, of UTF-8, of numbers without end
             raise InputError(f"{path} is not TOML: {error}") from error
         config = override(config, given)
     for item in sets:
@@ -35,9 +56,16 @@ def read_settings(config: C, path: Path | None = None, sets: Sequence[str] = ())
     return config
 
 
+def read_resolved(config: C, path: Path) -> C:
+    """The settings that a run has noted by `to_toml`; refused where anything has changed them since."""
+    resolved, text = read_settings(config, path), path.read_text(encoding="utf-8")
+    if text != _sealed(text[: text.rfind("\n# ")]):
+        raise InputError(f"{path} is not as the run wrote it")
+    return resolved
+
+
 def override(config: C, given: Mapping[str, Any], place: str = "") -> C:
     """`config` with some of its values replaced, by name; nested dataclasses take nested mappings."""
-    types = get_type_hints(type(config))
     names = [f.name for f in fields(config)]  # type: ignore[arg-type]
     changes = {}
     for name, value in given.items():
@@ -51,16 +79,21 @@ def override(config: C, given: Mapping[str, Any], place: str = "") -> C:
                 )
             changes[name] = override(old, value, f"{where}.")
         else:
-            changes[name] = _checked(value, types[name], where)
+            changes[name] = value
     try:
         return replace(config, **changes)  # type: ignore[type-var]
-    except InputError as error:
-        raise InputError(f"{place.rstrip('.')}: {error}" if place else str(error)) from None
+    except InputError as error:  # it begins with the name of the setting
+        raise InputError(f"{place}{error}") from None
 
 
-def typed(config: C) -> C:
-    """`config` with every value of the type of its field: 20 given in Python is the 20.0 that TOML gives."""
-    return override(config, asdict(config))  # type: ignore[call-overload]
+def declarations(config: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Every setting below `config` as ("stage.key", what its field declares)."""
+    for name, kind in get_type_hints(type(config), include_extras=True).items():
+        value = getattr(config, name)
+        if is_dataclass(value):
+            yield from declarations(value, f"{place}{name}.")
+        else:
+            yield f"{place}{name}", kind
 
 
 def settings(config: Any, place: str = "") -> Iterator[tuple[str, Any]]:
@@ -74,7 +107,7 @@ def settings(config: Any, place: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def to_toml(config: Any) -> str:
-    """All settings of a dataclass of dataclasses as TOML, which `read_settings` reads back."""
+    """All settings of a dataclass of dataclasses as TOML, with a checksum. `read_settings` reads it back."""
     alone, groups = [], []
     for f in fields(config):
         value = getattr(config, f.name)
@@ -83,7 +116,11 @@ def to_toml(config: Any) -> str:
             groups.append("\n".join([f"[{f.name}]", *lines]))
         else:
             alone.append(f"{f.name} = {toml_value(value)}")
-    return "\n\n".join(["\n".join(alone), *groups] if alone else groups) + "\n"
+    return _sealed("\n\n".join(["\n".join(alone), *groups] if alone else groups) + "\n")
+
+
+def _sealed(toml: str) -> str:
+    return f"{toml}\n# checksum {zlib.crc32(toml.encode()):08x}: change settings in a file of your own\n"
 
 
 def toml_value(value: Any) -> str:
@@ -109,7 +146,7 @@ def _parsed(item: str) -> dict[str, Any]:
         raise InputError(f"--set takes stage.key=value, for example windows.max_windows=200, not {item!r}")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text
     for part in reversed(name.split(".")):
         value = {part: value}
@@ -125,27 +162,3 @@ def _unknown(config: Any, place: str, name: str) -> str:
 def _example(group: Any, where: str) -> str:
     name, value = next(settings(group))
     return f"{where}.{name}={value}"
-
-
-def _checked(value: Any, expected: Any, where: str) -> Any:
-    """`value` as the type of its field; whole numbers serve as floats, lists as tuples, "none" as None."""
-    kinds = get_args(expected) if isinstance(expected, UnionType) else (expected,)
-    if NoneType in kinds and (value is None or (isinstance(value, str) and value.lower() == "none")):
-        return None
-    for kind in kinds:
-        if get_origin(kind) is tuple and isinstance(value, list | tuple):
-            return tuple(_checked(item, get_args(kind)[0], where) for item in value)
-        if kind is float and isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-        if kind is int and type(value) is not bool and isinstance(value, Integral):
-            return int(value)  # of Python, or of NumPy
-        if isinstance(kind, type) and type(value) is kind:
-            return value
-    raise InputError(f"{where} must be {' or '.join(map(_named, kinds))}, but it is {value!r}")
-
-
-def _named(kind: Any) -> str:
-    words = {int: "a whole number", float: "a number", str: "text", bool: "true or false", NoneType: '"none"'}
-    if get_origin(kind) is tuple:
-        return f"a list, each {_named(get_args(kind)[0])}"
-    return words.get(kind, str(kind))

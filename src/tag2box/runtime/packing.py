@@ -73,7 +73,12 @@ def unpack(data: Any, arrays: Mapping[str, Array]) -> Any:
         return tuple(unpack(item, arrays) for item in data["tuple"])
     if "dict" in data:
         return {name: unpack(item, arrays) for name, item in data["dict"].items()}
-    record = _RECORDS.get(data["record"])  # only ours are ever made, whatever a stranger's file says
-    if record is None:
-        raise Tag2BoxError(f"it names an unknown record {data['record']!r}: was it made by tag2box?")
-    return record(**{name: unpack(item, arrays) for name, item in data["fields"].items()})
+    parts = {name: unpack(item, arrays) for name, item in data["fields"].items()}
+    return _record(data["record"])(**parts)
+
+
+def _record(name: str) -> type:
+    """The class registered by that name: only ours are ever made, whatever a stranger's file says."""
+    if name not in _RECORDS:
+        raise Tag2BoxError(f"the stored result names an unknown record {name!r}: was it made by tag2box?")
+    return _RECORDS[name]

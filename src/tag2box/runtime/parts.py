@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tag2box.errors import Tag2BoxError
 from tag2box.runtime.arrays import checksum, npy_header, npz_bytes, read_npz
-from tag2box.runtime.files import append_line, to_json, write_whole, writing
+from tag2box.runtime.files import append_line, open_itself, to_json, write_whole, writing
 from tag2box.runtime.packing import pack, unpack
 
 __all__ = ["BROKEN", "Block", "Bounds", "DamagedError", "Parts", "Rows", "intact_rows", "rows_are_intact"]
@@ -114,12 +114,12 @@ class Rows:
 
     def _begin(self, X: NDArray[Any]) -> None:
         with writing(self.file):
-            self.file.write_bytes(b"")
-            self.list.write_bytes(b"")
+            for path in (self.file, self.list):
+                open_itself(path, "wb").close()
         self._write("header", 0, memoryview(npy_header((0, X.shape[1]), X.dtype)))
 
     def _write(self, name: str, start: int, data: memoryview) -> None:
-        with writing(self.file), self.file.open("r+b") as file:
+        with writing(self.file), open_itself(self.file, "r+b") as file:
             file.seek(start)
             file.write(data)
             file.flush()

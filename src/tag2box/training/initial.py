@@ -10,7 +10,7 @@ that have a loss, drop those far from having one. When no window outside has a l
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from tag2box.boxes import iou_matrix
 from tag2box.cover.greedy import Cover
 from tag2box.mil.affine import Affine
-from tag2box.mil.losses import LOSSES, SMOOTH, loss_named
+from tag2box.mil.losses import LOSSES, SMOOTH
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
-from tag2box.runtime.checks import check_above, check_at_least
+from tag2box.runtime.checks import Choice, Range, Seed
+from tag2box.runtime.config import Settings
 from tag2box.runtime.executor import map_threads, n_workers
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
@@ -43,7 +44,7 @@ PARTS, AT_ONCE = 256, 1 << 30
 
 
 @dataclass(frozen=True)
-class InitialConfig:
+class InitialConfig(Settings):
     """Settings of the initial detector: a linear SVM of the covered windows.
 
     Parameters
@@ -71,18 +72,13 @@ class InitialConfig:
     """
 
     # These three are the release's; 20 is the length of R-CNN's features.
-    C: float = 1e-3
-    bias: float = 10.0
-    positive_weight: float = 2.0
-    loss: str = "squared_hinge"
-    rounds: int = 4
-    hardest: int = 4000
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        loss_named(self.loss, SMOOTH)
-        check_above(0, C=self.C, bias=self.bias, positive_weight=self.positive_weight)
-        check_at_least(1, rounds=self.rounds, hardest=self.hardest)
+    C: Annotated[float, Range(1e-9, 1_000_000)] = 1e-3
+    bias: Annotated[float, Range(1e-3, 1000)] = 10.0
+    positive_weight: Annotated[float, Range(1e-3, 1000)] = 2.0
+    loss: Annotated[str, Choice(*SMOOTH)] = "squared_hinge"
+    rounds: Annotated[int, Range(1, 1000)] = 4
+    hardest: Annotated[int, Range(1, 1_000_000)] = 4000
+    seed: Seed = 0
 
 
 def first_positives(cover: Cover, windows: Windows, iou: float = 0.3) -> Rows:

@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +26,11 @@ from numpy.typing import NDArray
 from tag2box.description.record import Described
 from tag2box.mil.affine import Affine
 from tag2box.mil.convex import ConvexHalf
-from tag2box.mil.losses import LOSSES, SMOOTH, loss_named
+from tag2box.mil.losses import LOSSES, SMOOTH
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
 from tag2box.mil.smoothing import segment_max, segment_smoothed_max
-from tag2box.runtime.checks import check_above, check_at_least, check_choice
+from tag2box.runtime.checks import Choice, Range
+from tag2box.runtime.config import Settings
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
 from tag2box.training.known import Known
@@ -49,7 +51,7 @@ MOST_HELD = 400_000
 
 
 @dataclass(frozen=True)
-class RefineConfig:
+class RefineConfig(Settings):
     """Settings of the refinement: the latent SVM of each class.
 
     Parameters
@@ -80,24 +82,17 @@ class RefineConfig:
     0.1
     """
 
-    method: str = "slsvm"
+    method: Annotated[str, Choice(*METHODS)] = "slsvm"
     # The paper's.
-    C: float = 1e-3
-    bias: float = 10.0
-    positive_weight: float = 2.0
+    C: Annotated[float, Range(1e-9, 1_000_000)] = 1e-3
+    bias: Annotated[float, Range(1e-3, 1000)] = 10.0
+    positive_weight: Annotated[float, Range(1e-3, 1000)] = 2.0
     # The release has 0.01.
-    mu: float = 0.1
-    loss: str = "squared_hinge"
-    top: int = 15
-    rounds: int = 30
-    tol: float = 1e-4
-
-    def __post_init__(self) -> None:
-        check_choice("method", self.method, METHODS)
-        loss_named(self.loss, SMOOTH)
-        check_above(0, C=self.C, bias=self.bias, positive_weight=self.positive_weight)
-        check_above(0, mu=self.mu, tol=self.tol)
-        check_at_least(1, top=self.top, rounds=self.rounds)
+    mu: Annotated[float, Range(1e-6, 1000)] = 0.1
+    loss: Annotated[str, Choice(*SMOOTH)] = "squared_hinge"
+    top: Annotated[int, Range(1, 10_000)] = 15
+    rounds: Annotated[int, Range(1, 1000)] = 30
+    tol: Annotated[float, Range(1e-9, 1)] = 1e-4
 
 
 @stage("refined", version=1)

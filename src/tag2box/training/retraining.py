@@ -8,13 +8,15 @@ the object is a negative, which it never is for a latent SVM.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.errors import InputError
-from tag2box.runtime.checks import check_above, check_at_least
+from tag2box.runtime.checks import Overlap, Range, Seed, Share
+from tag2box.runtime.config import Settings
 from tag2box.runtime.executor import map_threads
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
@@ -35,7 +37,7 @@ HALF = np.float32(0.5)
 
 
 @dataclass(frozen=True)
-class RetrainConfig:
+class RetrainConfig(Settings):
     """Settings of the retraining: an SVM on the boxes that were found.
 
     Parameters
@@ -63,23 +65,21 @@ class RetrainConfig:
     5
     """
 
-    C: float = 1e-3
-    positive_iou: float = 0.6
-    positives: int = 5
-    near: tuple[float, ...] = (0.1, 0.4)
-    objectness_weight: float = 0.5
-    tag_weight: float = 0.2
-    seed: int = 0
+    C: Annotated[float, Range(1e-9, 1_000_000)] = 1e-3
+    positive_iou: Share = 0.6
+    positives: Annotated[int, Range(1, 10_000)] = 5
+    near: Annotated[tuple[Overlap, ...], Range(2, 2)] = (0.1, 0.4)
+    objectness_weight: Annotated[float, Range(0, 1000)] = 0.5
+    tag_weight: Annotated[float, Range(0, 1000)] = 0.2
+    seed: Seed = 0
 
     def __post_init__(self) -> None:
-        if len(self.near) != 2 or not 0 <= self.near[0] <= self.near[1] <= self.positive_iou <= 1:
+        super().__post_init__()
+        if not self.near[0] <= self.near[1] <= self.positive_iou:
             raise InputError(
                 f"near must be two overlaps, from 0 up to positive_iou, but it is {self.near} with a "
                 f"positive_iou of {self.positive_iou}"
             )
-        check_above(0, C=self.C)
-        check_at_least(1, positives=self.positives)
-        check_at_least(0, objectness_weight=self.objectness_weight, tag_weight=self.tag_weight)
 
     @property
     def svm(self) -> InitialConfig:

@@ -13,13 +13,14 @@ compete for a window, and windows for a class.
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from tag2box.runtime.checks import check_above, check_at_least
+from tag2box.runtime.checks import Range
+from tag2box.runtime.config import Settings
 from tag2box.runtime.executor import map_threads
 from tag2box.runtime.halves import as_float32
 from tag2box.runtime.packing import stored
@@ -40,7 +41,7 @@ SMALLEST = 1e-7
 
 
 @dataclass(frozen=True)
-class TwoStreamConfig:
+class TwoStreamConfig(Settings):
     """Settings of the head of two streams: what is in a window, and which window of its photo it is.
 
     Parameters
@@ -61,16 +62,11 @@ class TwoStreamConfig:
     5.0
     """
 
-    weight: float = 0.5
-    prior: float = 5.0
-    regularization: float = 3e-3
+    weight: Annotated[float, Range(0, 1000)] = 0.5
+    prior: Annotated[float, Range(0, 1000)] = 5.0
+    regularization: Annotated[float, Range(1e-9, 1000)] = 3e-3
     # Far from convergence, which these problems need not reach.
-    iterations: int = 40
-
-    def __post_init__(self) -> None:
-        check_at_least(0, weight=self.weight, prior=self.prior)
-        check_above(0, regularization=self.regularization)
-        check_at_least(1, iterations=self.iterations)
+    iterations: Annotated[int, Range(1, 10_000)] = 40
 
 
 @stored

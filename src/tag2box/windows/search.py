@@ -8,6 +8,7 @@ scales (`segmentation`), describe the regions (`regions`), group them bottom-up 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from tag2box.boxes import crowding, thin
 from tag2box.data.decoding import Source, read_small
 from tag2box.images import ImageSet
-from tag2box.runtime.checks import check_at_least, check_choice
+from tag2box.runtime.checks import Choice, Overlap, Range, Seed, check_at_least, check_choice
+from tag2box.runtime.config import Settings
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
@@ -68,7 +70,7 @@ MODES = {
 
 @stored
 @dataclass(frozen=True)
-class WindowsConfig:
+class WindowsConfig(Settings):
     """Settings of `find_windows`: those of `selective_search`, and which of its windows are kept.
 
     Parameters
@@ -93,12 +95,12 @@ class WindowsConfig:
     'fast'
     """
 
-    mode: str = "fast"
-    min_size: float = 10.0
-    n_search: int = 2000
-    thin_iou: float = 0.8
-    max_windows: int = 300
-    seed: int = 0
+    mode: Annotated[str, Choice(*MODES)] = "fast"
+    min_size: Annotated[float, Range(0, 10_000)] = 10.0
+    n_search: Annotated[int, Range(1, 100_000)] = 2000
+    thin_iou: Overlap = 0.8
+    max_windows: Annotated[int, Range(1, 10_000)] = 300
+    seed: Seed = 0
 
 
 def find_windows(
@@ -140,7 +142,7 @@ def find_windows(
     ([[80, 60]], [[0.0, 0.0, 80.0, 60.0]])
     """
     search = partial(search_windows, config=config or WindowsConfig())
-    search(np.zeros((2, 2, 3), np.uint8))  # compiles once, here, and refuses bad settings before any work
+    search(np.zeros((2, 2, 3), np.uint8))  # compiles once, here
     found = map_ordered(search, images.paths, workers=workers, progress=progress, label="windows")
     return Windows.concatenate(list(found))
 
@@ -189,6 +191,9 @@ def selective_search(
     >>> bool(np.abs(boxes - [50, 30, 110, 90]).max(axis=1).min() <= 3)  # one of them fits the square
     True
     """
+    check_choice("mode", mode, MODES)
+    check_at_least(1, max_windows=max_windows)
+    check_at_least(0, min_size=min_size, seed=seed)
     return _search(image, mode, min_size, max_windows, seed)[0]
 
 
@@ -196,9 +201,6 @@ def _search(
     image: Source, mode: str, min_size: float, max_windows: int, seed: int, threads: int = 1
 ) -> tuple[Boxes, tuple[int, int]]:
     """`selective_search`, and the width and height of the image."""
-    check_choice("mode", mode, MODES)
-    check_at_least(1, max_windows=max_windows)
-    check_at_least(0, min_size=min_size)
     rgb, (width, height) = read_small(image, SIDE)
     h, w, _ = rgb.shape
     boxes, position = _hierarchies(rgb, MODES[mode], threads)
