@@ -67,15 +67,8 @@ ROOMS = (
 )
 # Where something is learned, or made that learning reads.
 LEARNING = {
-    "windows",
-    "networks",
-    "description",
-    "neighbors",
-    "cover",
-    "mil",
-    "training",
-    "methods",
-    "pipeline",
+    *("windows", "networks", "description"),
+    *("neighbors", "cover", "mil", "training", "methods", "pipeline"),
 }
 
 

@@ -115,7 +115,9 @@ def _see(source: Source, settings: DescriptionConfig, threads: int) -> Seen:
 def _sides(settings: DescriptionConfig) -> list[int]:
     """The long sides at which last maps are needed: 0 alone where none is."""
     maps = settings.maps
-    return [0] if maps is None else [side for side in (maps.fine_side, maps.side) if side]
+    if maps is None:
+        return [0]
+    return [maps.fine_side, maps.side] if maps.context and maps.fine_side else [maps.side]
 
 
 def _windows(seen: Seen, settings: DescriptionConfig, boxes: Floats | None, threads: int) -> Windows:
@@ -138,9 +140,10 @@ def _maps(seen: Seen, settings: DescriptionConfig) -> tuple[Maps | None, Maps | 
     maps = settings.maps
     if maps is None:
         return None, None
-    seen.run((), _sides(settings))
-    fine = Maps.of_image(_map(seen, maps.fine_side, settings)) if maps.context and maps.fine_side else None
-    return Maps.of_image(_map(seen, maps.side, settings)), fine
+    sides = _sides(settings)
+    seen.run((), sides)
+    *finer, last = (Maps.of_image(_map(seen, side, settings)) for side in sides)
+    return last, finer[0] if finer else None
 
 
 def _map(seen: Seen, side: int, settings: DescriptionConfig) -> NDArray[np.float16]:
