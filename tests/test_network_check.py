@@ -206,4 +206,5 @@ def test_what_cannot_be_understood_is_one_line(tmp_path):
     )
     path = write_cnn(tmp_path / "c.onnx", toml=IMAGENET + "sizes = 3\n")
     assert "unknown key 'sizes'" in refused(path)
+    assert "gives no map (n, c, h, w) or tokens" in refused(write_vit(tmp_path / "head.onnx", head=10))
     assert not (tmp_path / "flat.toml").exists()

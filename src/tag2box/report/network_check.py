@@ -11,7 +11,7 @@ from PIL import Image
 
 from tag2box.data.decoding import read_small
 from tag2box.description.config import FeaturesConfig, MapsConfig
-from tag2box.description.describe import photo_map
+from tag2box.description.describe import check_maps, photo_map
 from tag2box.description.record import Described, Maps
 from tag2box.description.resolving import resolve
 from tag2box.description.timing import time_photo
@@ -120,6 +120,7 @@ def check_network(file: Path, photo: Path | None, runtime: str) -> NetworkCheck:
     network = load_network(file)
     features = FeaturesConfig(network=str(file), runtime=runtime)
     settings = resolve(WindowsConfig(max_windows=WINDOWS), features, MapsConfig())
+    check_maps(settings)
     if photo is not None:
         picture = file.with_suffix(".map.png")
         write_whole(picture, _drawn(photo, photo_map(photo, settings)))
