@@ -185,7 +185,7 @@ def test_what_is_not_finished_is_said(images, tmp_path):
         RunFolder(tmp_path)
     store = Store(tmp_path)
     store.write("config.toml", "")
-    write_run(store, {}, images, None)
+    write_run(store, images, ["0" * 64] * len(images), None)
     folder = RunFolder(tmp_path)
     for ask in (lambda: folder.detector, lambda: folder.result("windows")):
         with pytest.raises(Tag2BoxError, match="takes the run to its end"):
