@@ -19,7 +19,7 @@ from tag2box.report.collecting import write_report
 from tag2box.run_folder import RunFolder, detect_run, fit_run
 from tag2box.run_notes import write_run
 from tag2box.runtime import runner as runner_module
-from tag2box.runtime.config import read_settings, settings
+from tag2box.runtime.config import read_settings, settings, to_toml
 from tag2box.runtime.runner import Runner
 from tag2box.runtime.store import Store
 from tag2box.stages import VERSIONS, Config, stage_keys
@@ -184,7 +184,7 @@ def test_what_is_not_finished_is_said(images, tmp_path):
     with pytest.raises(InputError, match="is no run folder"):
         RunFolder(tmp_path)
     store = Store(tmp_path)
-    store.write("config.toml", "")
+    store.write("config.toml", to_toml(Config()))
     write_run(store, {}, images, None)
     folder = RunFolder(tmp_path)
     for ask in (lambda: folder.detector, lambda: folder.result("windows")):
