@@ -23,8 +23,8 @@ test-slow: .venv/dev  ## the tests that take minutes
 test-tools: .venv-tools/done  ## our files read by the heavy tools themselves, in an environment of gigabytes
 	.venv-tools/bin/python -m pytest -rs tests/test_fiftyone.py tests/test_formats_tools.py tests/test_label_studio.py tests/test_backbone.py
 
-torture: .venv/dev  ## runs killed, disks full, files damaged: minutes
-	$(BIN)/python -m pytest -m torture tests/torture tests/test_cluster.py tests/test_corrections.py
+torture: .venv/dev  ## runs killed, disks full, files damaged, folders of strangers: minutes
+	$(BIN)/python -m pytest -m torture tests/torture tests/test_cluster.py tests/test_corrections.py tests/test_strangers.py tests/test_web.py
 
 bench: .venv/bench  ## speed and quality, each against a named rival in the same run
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -6,27 +6,26 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
-import uvicorn
 
 from tag2box.serving.detecting import make_app
 from tag2box.serving.pool import Limits, Pool
 from tag2box.web.guard import Door
-from tag2box.web.listening import listening, server_config
+from tag2box.web.listening import Server, listening
 
 
 @contextmanager
 def served(app, door):
-    """The application on the port of `door`, in a thread."""
-    server = uvicorn.Server(server_config(app))
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
-    thread.start()
+    """The application on the port of `door`, in a thread, and its server."""
+    server = Server(app)
+    server.thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+    server.thread.start()
     while not server.started:
         time.sleep(0.01)
     try:
-        yield
+        yield server
     finally:
         server.should_exit = True
-        thread.join()
+        server.thread.join()
 
 
 @contextmanager
@@ -39,7 +38,8 @@ def detecting(detector, folder, limits=None, *, ready=True, **door):
         if ready:
             pool.start()
         try:
-            app = make_app(pool, folder, Door("127.0.0.1", port, most_bytes=limits.most_bytes, **door))
+            limited = {"most_bytes": limits.most_bytes, "seconds": limits.seconds}
+            app = make_app(pool, folder, Door("127.0.0.1", port, **limited, **door))
             with served(app, place), httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
                 yield pool, client
         finally:

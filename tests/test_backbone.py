@@ -9,6 +9,7 @@ from PIL import Image
 from tag2box.errors import InputError
 from tag2box.features.backbone import load_network
 from tag2box.features.networks import efficientnet, openvino_engine
+from tag2box.features.networks.content import network_hash
 from tag2box.features.networks.inference import How, Part
 from tag2box.features.networks.onnx_writer import Graph
 
@@ -118,10 +119,31 @@ def test_early_then_late_is_the_whole(network, photos):
 def test_the_cache_is_written_once(tmp_path, monkeypatch):
     monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path / "new" / "folder"))
     network = load_network(LITE0)
-    files = {network.path, network.int8}
-    written = {path: path.stat().st_mtime_ns for path in files}
+
+    def written():
+        return {path: path.stat().st_mtime_ns for path in network.path.parent.iterdir()}
+
+    first = written()
+    assert {network.path, network.int8} < first.keys()
     assert load_network(LITE0) == network
-    assert {path: path.stat().st_mtime_ns for path in network.path.parent.iterdir()} == written
+    assert written() == first
+
+
+@pytest.mark.parametrize("name", ["path", "int8"])
+@pytest.mark.parametrize("damage", [lambda data: data[:-1], lambda data: data[:-9] + b"x" + data[-8:]])
+def test_a_damaged_file_in_the_cache_is_written_again(tmp_path, monkeypatch, name, damage):
+    monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path))
+    network, known = load_network(LITE0), network_hash(LITE0)
+    file = getattr(network, name)
+    whole = file.read_bytes()
+    file.write_bytes(damage(whole))
+    assert network_hash(network) != known  # what is run counts, also where nobody has looked at the cache
+    assert load_network(LITE0) == network
+    assert file.read_bytes() == whole
+    assert network_hash(LITE0) == known
+    file.with_suffix(".sha256").write_bytes(b"\xff of a killed process")
+    assert load_network(LITE0).path.is_file()
+    assert network_hash(LITE0) == known
 
 
 def test_a_cache_that_cannot_be_written_says_so(tmp_path, monkeypatch):

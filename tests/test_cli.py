@@ -110,6 +110,25 @@ def test_min_score_and_single_photos(toys, run, call, tmp_path):
     assert json.loads(out)["boxes"] == 0
 
 
+def test_one_missing_photo_is_skipped_and_named(toys, run, call):
+    photos = sorted(toys.glob("*.png"))[:2]
+    status, out, err = call("detect", *photos, "gone.jpg", "--run", run, "--workers", 1, "--json")
+    assert status == 0, err
+    assert json.loads(out)["images"] == 2
+    assert json.loads(out)["look"]["skipped"] == ["gone.jpg: no such file or folder"]
+
+
+def test_evaluate_reads_what_labelimg_wrote(toys, run, call, tmp_path):
+    voc = make_truth(toys, tmp_path / "voc")
+    shutil.rmtree(voc / "ImageSets")
+    (voc / "JPEGImages").rename(voc / "images")
+    (voc / "Annotations").rename(voc / "annotations")
+    assert call("detect", voc / "images", "--run", run, "--workers", 1)[0] == 0
+    status, out, err = call("evaluate", run, "--truth", voc, "--json")
+    assert status == 0, err
+    assert json.loads(out)["images_detected"] == 12
+
+
 def test_clean_names_what_it_would_remove(run, call):
     stray = Store(run)
     stray.save("windows", "0" * 64, {"a": 1})
@@ -133,6 +152,9 @@ def test_clean_names_what_it_would_remove(run, call):
         (["detect", "nowhere.jpg", "--run", "RUN"], 2, "no such file"),
         (["detect", "TOYS", "--run", "RUN", "--format", "word"], 2, "no format 'word'"),
         (["detect", "TOYS", "TOYS", "--split", "test", "--run", "RUN"], 2, "--split goes with one data set"),
+        (["detect", "TOYS/toy-00.png", "--run", "RUN", "--out", "TOYS/toy-00.png"], 2, "one of the photos"),
+        (["detect", "TOYS", "no.jpg", "--run", "RUN", "--on-error", "fail"], 2, "no.jpg: no such file"),
+        (["run", "http://me:hunter2@127.0.0.1:1/x"], 2, "http://***@127.0.0.1:1/x"),
         (["evaluate", "RUN", "--truth", "TOYS"], 2, ""),
         (["export", "RUN", "--format", "word"], 2, "no format 'word'"),
         (["clean", "TOYS"], 2, "is no run folder"),

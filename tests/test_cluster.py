@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 from tests._toys import FAST, contents, events, make_toys
@@ -99,7 +100,7 @@ def test_a_worker_that_does_not_see_the_folder_is_one_line(cluster, monkeypatch)
         cluster.check()
 
 
-@pytest.mark.parametrize("wrong", ["local:0", "local:x", "host", "tcp://127.0.0.1:1"])
+@pytest.mark.parametrize("wrong", ["local:0", "local:x", "host", "tcp://127.0.0.1:1", "tls://127.0.0.1:1"])
 def test_bad_addresses_are_one_line(wrong, tmp_path, monkeypatch):
     monkeypatch.setattr("tag2box.runtime.cluster.PATIENCE", 1)
     with (
@@ -107,6 +108,46 @@ def test_bad_addresses_are_one_line(wrong, tmp_path, monkeypatch):
         using(wrong, tmp_path),
     ):
         pass
+
+
+def listening_at(pids):
+    """Addresses at which these processes listen, by what Linux says."""
+    open_files = set()
+    for link in (link for pid in pids for link in Path(f"/proc/{pid}/fd").iterdir()):
+        with suppress(FileNotFoundError):  # it was closed in the meantime
+            open_files.add(os.readlink(link))
+    lines = [line for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()]
+    rows = [line.split() for line in lines]
+    return {tuple(row[1].split(":")) for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in open_files}
+
+
+def is_let_in(address, **security):
+    try:
+        with distributed.Client(address, timeout=3, **security):
+            return True
+    except Exception:  # Dask has many words for it
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks Linux who listens where")
+def test_a_cluster_here_takes_orders_from_its_owner_alone(tmp_path):
+    """Nobody without its certificate is let in, at any port; there are no pages, and no other address."""
+    before = listening_at([os.getpid()])
+    with using("local:1", tmp_path):
+        client = distributed.default_client()
+        places = listening_at([os.getpid(), *client.run(os.getpid).values()]) - before
+        assert len(places) > 3
+        assert {host for host, _ in places} == {"0100007F"}  # 127.0.0.1
+        strangers = ({}, {"security": distributed.Security.temporary()})
+        addresses = [client.scheduler.address, *client.scheduler_info()["workers"]]
+        assert all(address.startswith("tls://") for address in addresses)
+        for address in (*addresses, addresses[0].replace("tls", "tcp")):
+            assert not any(is_let_in(address, **more) for more in strangers)
+        pages = [client.cluster.scheduler.http_server.port]
+        pages += [worker["services"]["dashboard"] for worker in client.scheduler_info()["workers"].values()]
+        for port in pages:
+            for page in ("status", "info/main/workers.html", "metrics", "health", "json/counts.json"):
+                assert httpx.get(f"http://127.0.0.1:{port}/{page}").status_code == 404
 
 
 @pytest.fixture(scope="module")

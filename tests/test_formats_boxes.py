@@ -213,6 +213,45 @@ def test_writing_is_deterministic_and_empty_is_allowed(tmp_path, images, kind):
     assert write_detections(some(0), images, tmp_path / "none", kind)
 
 
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_name_of_240_letters_is_written_whole(tmp_path, kind):
+    """Of every length that a name may have; what would be longer is refused before the first file."""
+    for suffix, n in ((".jpg", 251), (".jpg", 240), (".jpeg", 250)):
+        path = tmp_path / kind / f"{'ü' * 100}{'x' * (n - 200)}{suffix}"
+        path.parent.mkdir(exist_ok=True)
+        Image.new("RGB", (64, 64)).save(path)
+        found = Detections([0], [[1, 2, 30, 40]], [0.8], [0], ids=(path.stem,), classes=("cat",))
+        write_detections(found, [path], tmp_path / f"{kind}-{n}", kind)
+    long = "x" * 252
+    found = Detections([0], [[1, 2, 30, 40]], [0.8], [0], ids=(long,), classes=(long,))
+    out = tmp_path / "long"
+    if kind in ("voc", "yolo", "comp4"):
+        with pytest.raises(InputError, match="has more than the 255 bytes"):
+            write_detections(found, [path], out, kind)
+        assert not out.exists()
+
+
+def test_no_photo_is_overwritten(tmp_path):
+    for name in ("a.png", "images/a.png", "b.dat"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (64, 64), "red" if "/" in name else "blue").save(tmp_path / name, "PNG")
+    (tmp_path / "link.json").symlink_to(tmp_path / "a.png")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.*")}
+    paths = [tmp_path / "a.png", tmp_path / "images/a.png", tmp_path / "b.dat"]
+    found = Detections([0], [[1, 2, 30, 40]], [0.8], [0], ids=("a", "i", "b"), classes=("cat",))
+    for out, kind, says in (
+        ("a.png", "csv", "one of the photos"),
+        ("link.json", "coco", "one of the photos"),
+        ("b.dat", "coco", "one of the photos"),
+        ("new.png", "coco", "called as a photo is"),
+    ):
+        with pytest.raises(InputError, match=says):
+            write_detections(found, paths, tmp_path / out, kind)
+    with pytest.raises(InputError, match="one of the photos"):  # a.png would become images/a.png
+        write_detections(found, paths, tmp_path, "yolo", photos=True)
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
+
+
 def test_wrong_use_is_one_line(tmp_path, images):
     found = some()
     (tmp_path / "file").touch()

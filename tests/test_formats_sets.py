@@ -1,6 +1,7 @@
 """Data sets that carry true boxes: VOC, COCO, YOLO, Label Studio."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,57 @@ def test_voc_without_annotations_has_no_truth(tmp_path):
     write(tmp_path / "ImageSets/Main/cat_test.txt", "a -1\n")
     images = read_images(tmp_path)  # its only split
     assert (images.truth, images.tags.tolist()) == (None, [[-1]])
+
+
+@pytest.mark.parametrize(
+    ("photos", "notes"),
+    [("images", "annotations"), ("JPEGImages", "Annotations"), (".", "."), ("a/b", "labels"), (".", "xml")],
+)
+def test_annotations_as_labelimg_writes_them(tmp_path, photos, notes):
+    """Wherever photos and XML are: tags and true boxes, and no class of a folder's name."""
+    for name in ("a b", "c", "none"):
+        photo(tmp_path / photos / f"{name}.png")
+    write(tmp_path / notes / "a b.xml", xml(("cat", 0, 1, 1, 5, 5), ("cat", 1, 2, 2, 3, 3)))
+    write(tmp_path / notes / "c.xml", xml(("cat", 1, 1, 1, 5, 5), ("dog", 0, 1, 1, 2, 2)))
+    write(tmp_path / notes / "gone.xml", xml(("cow", 0, 1, 1, 5, 5)))
+    write(tmp_path / "other.xml", "<metadata/>")
+    images = read_images(tmp_path)
+    assert images.ids == ("a b", "c", "none")  # as where the folder of photos is given
+    assert images.paths[0] == tmp_path / photos / "a b.png"
+    assert images.classes == ("cat", "dog")
+    assert images.tags.tolist() == [[1, -1], [0, 1], [-1, -1]]
+    assert images.truth.xyxy.tolist() == [[0, 0, 5, 5], [1, 1, 3, 3], [0, 0, 5, 5], [0, 0, 2, 2]]
+    assert images.truth.difficult.tolist() == [False, True, True, False]
+    lines = [line for line in images.skipped if "gone.xml: an annotation without an image" in line]
+    assert len(lines) == 1
+    with pytest.raises(InputError, match="has no splits"):
+        read_images(tmp_path, split="train")
+
+
+@pytest.mark.parametrize(
+    ("photos", "notes"), [("{}", "{}"), ("{}/images", "{}/xml"), ("images/{}", "xml/{}")]
+)
+def test_annotations_in_folders_of_splits(tmp_path, photos, notes):
+    for split, kind in (("train", "cat"), ("valid", "dog")):
+        photo(tmp_path / photos.format(split) / "1.jpg")
+        write(tmp_path / notes.format(split) / "1.xml", xml((kind, 0, 1, 1, 5, 5)))
+    assert read_images(tmp_path).classes == ("cat",)
+    assert read_images(tmp_path, split="valid").classes == ("dog",)
+    assert read_images(tmp_path, split="valid").truth.xyxy.tolist() == [[0, 0, 5, 5]]
+
+
+def test_annotations_are_read_in_an_archive_too(tmp_path):
+    photo(tmp_path / "set/images/a.png")
+    write(tmp_path / "set/annotations/a.xml", xml(("cat", 0, 1, 1, 5, 5)))
+    images = read_images(shutil.make_archive(str(tmp_path / "set"), "zip", tmp_path / "set"))
+    assert (images.classes, images.truth.xyxy.tolist()) == (("cat",), [[0, 0, 5, 5]])
+
+
+def test_xml_of_others_is_left_alone(tmp_path):
+    photo(tmp_path / "cat/a.jpg")
+    write(tmp_path / "cat/a.xml", "<xmp/>")
+    write(tmp_path / "cat/b.xml", "<broken")
+    assert read_images(tmp_path).classes == ("cat",)
 
 
 LAUGHS = '<!DOCTYPE a [<!ENTITY b "ha"><!ENTITY c "&b;&b;&b;">]><annotation>&c;</annotation>'

@@ -115,6 +115,31 @@ def test_folders_of_splits(tmp_path):
         read_images(tmp_path / "train", split="val")
 
 
+@pytest.mark.parametrize(
+    ("names", "sees", "type_"),
+    [
+        (["photos/cat/a.jpg", "photos/dog/b.jpg", "test/cat/c.jpg"], "photos, test", "{}/photos`"),
+        (["images/a.jpg", "images/b.jpg"], "images", "{}/images --tags FILE`"),
+        (["photos/a.jpg", "test/b.jpg", "runs/c.jpg"], "photos, test", "{}/photos --tags FILE`"),
+        (["Images/a.jpg", "negative/b.jpg"], "Images", "{}/Images --tags FILE`"),
+    ],
+)
+def test_the_folder_above_the_data_is_refused_with_what_to_type(tmp_path, names, sees, type_):
+    for shade, name in enumerate(names):
+        photo(tmp_path / name, shade)
+    with pytest.raises(InputError) as error:
+        read_images(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path} holds {sees}, by the name no class")
+    assert f"`tag2box run {type_.format(tmp_path)}" in str(error.value)
+
+
+def test_images_without_any_class_alone_are_named(tmp_path):
+    photo(tmp_path / "background/a.jpg")
+    photo(tmp_path / "_none/b.jpg", 9)
+    with pytest.raises(InputError, match="only images without any class, in _none, background: add a folder"):
+        read_images(tmp_path)
+
+
 @pytest.fixture
 def flat(tmp_path):
     for shade, name in enumerate(["a.jpg", "b b.png", "ü.jpg", "sub/d.jpg", "unnamed.jpg"]):

@@ -3,8 +3,11 @@
 `examples/check_label_studio.py` plays the same with a real Label Studio, where one is running.
 """
 
+import contextlib
 import http.server
+import json
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -229,8 +232,48 @@ def test_training_learns_from_the_annotations(played):
     assert [item["value"]["x"] for item in prediction["result"]] == [pytest.approx(10)]
 
 
+def test_each_task_stands_alone(review_run, tmp_path):
+    """A task that is none, or whose photo cannot be had, has an empty prediction; the others have theirs."""
+    with label_studio() as (address, _):
+        played = Played(review_run, tmp_path, Source(address, "secret", 2.0))
+        strange = ["a b.png", "http://[.png", "\ud800.png", "\0.png", "x" * 9000 + ".png", "//.png"]
+        strange += ["/broken.png", "/away.png", "ä%.png", "http://a b:x/c.png", "no address"]
+        tasks = [None, 3, "x", [], {}, {"data": 3}, {"data": {"image": None}}]
+        tasks += [{"data": {"image": image}} for image in ("toy-00.png", *strange, "toy-00.png")]
+        request = json.dumps({"tasks": tasks, "label_config": CONFIG})  # httpx has no lone surrogates
+        answer = played.client.post("/predict", content=request, headers={"content-type": "application/json"})
+        assert answer.status_code == 200, answer.text
+        results = answer.json()["results"]
+    (right,) = played.predict("toy-00.png")["results"]
+    nothing = {"result": [], "score": 0.0, "model_version": played.session.key}
+    assert results == [nothing] * 7 + [right] + [nothing] * len(strange) + [right]
+
+
+def test_an_annotation_that_is_wrong_stops_no_other(played):
+    tasks = [{"id": n, "data": {"image": f"toy-0{n}.png"}} for n in range(3)]
+    annotations = [{"id": n, "result": [drawn("a", 10, 10, 20, 20)]} for n in range(3)]
+    del annotations[1]["result"][0]["value"]["x"]
+    event = {"action": "ANNOTATIONS_CREATED", "project": PROJECT, "task": tasks, "annotation": annotations}
+    answer = played.client.post("/webhook", json=event)
+    assert answer.status_code == 400
+    assert answer.json()["error"].startswith("1 of 3 annotations are not saved: ")
+    assert [len(played.photo(f"toy-0{n}").accepted()) for n in range(3)] == [1, 0, 1]
+
+
 class Files(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
+        self.server.asked.append(self.path)
+        if self.path == "/broken.png":
+            self.wfile.write(b"HTTP/1.1 what\r\n\r\n")
+            return
+        if self.path == "/slow.png":
+            self.send_response(200)
+            self.end_headers()
+            with contextlib.suppress(OSError):
+                for _ in range(100):
+                    self.wfile.write(b"x")
+                    time.sleep(0.05)
+            return
         if self.path == "/away.png":
             self.send_response(302)
             self.send_header("Location", "http://127.0.0.2:9/stolen.png")
@@ -243,11 +286,22 @@ class Files(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_photos_are_fetched_from_label_studio_alone(tmp_path):
+@contextlib.contextmanager
+def label_studio():
+    """A server of files, its address, and the paths that it is asked for."""
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Files) as server:
+        server.asked = []
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        source = Source(f"http://127.0.0.1:{server.server_port}", "secret")
+        yield f"http://127.0.0.1:{server.server_port}", server.asked
+        server.shutdown()
+
+
+def test_photos_are_fetched_from_label_studio_alone(tmp_path):
+    with label_studio() as (address, asked):
+        source = Source(address, "secret", 1.0)
         target = tmp_path / "photo"
+        source.fetch("/data/upload/7/my photo ä%20.png", target, 100)
+        assert asked == ["/data/upload/7/my%20photo%20%C3%A4%20.png"]
         source.fetch("/data/upload/7/a.png", target, 100)
         assert target.read_bytes() == b"x" * 100
         for photo, most in (
@@ -256,12 +310,14 @@ def test_photos_are_fetched_from_label_studio_alone(tmp_path):
             ("http://127.0.0.2:9/a.png", 100),
             ("//127.0.0.2:9/a.png", 100),
             ("file:///etc/passwd", 100),
+            ("/broken.png", 100),
+            ("/slow.png", 100),
+            ("http://[/a.png", 100),
         ):
             with pytest.raises(InputError):
                 source.fetch(photo, target, most)
         with pytest.raises(InputError, match="401"):
-            Source(f"http://127.0.0.1:{server.server_port}", "wrong").fetch("/a.png", target, 100)
-        server.shutdown()
+            Source(address, "wrong").fetch("/a.png", target, 100)
     with pytest.raises(InputError, match="must be like"):
         Source("label-studio", "")
 

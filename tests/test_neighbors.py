@@ -84,6 +84,20 @@ def test_rows_far_outside_are_found_and_searched_exactly(size):
     agree(group_neighbors(X, offsets, queries, 20), X, offsets, queries, 20)
 
 
+@pytest.mark.parametrize("apart", [1e-4, 1e-6, 1e-9])
+def test_windows_that_float32_cannot_tell_apart(apart):
+    """Images and windows nearly the same: what is nearest only float64 says, and what ties only float32."""
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal(16) + apart * rng.standard_normal((120, 16))
+    offsets = np.arange(21) * 6
+    agree(group_neighbors(X, offsets, np.arange(120), 7), X, offsets, range(120), 7)
+
+
+def test_a_center_far_away_does_not_matter():
+    X, offsets = made(12, kind=np.float64)
+    agree(group_neighbors(X + 1e5, offsets, np.arange(50), 9), X + 1e5, offsets, range(50), 9)
+
+
 def test_constant_features_are_all_ties():
     X, offsets = np.ones((12, 8), np.float32), np.array([0, 3, 3, 7, 12])
     found = group_neighbors(X, offsets, [11], 3)

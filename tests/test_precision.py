@@ -89,6 +89,16 @@ def test_it_is_measured_once_for_a_network_a_processor_and_a_version(measured, m
     assert measured(otherwise)[0].precision == "f32"
 
 
+def test_a_measurement_that_was_changed_is_made_again(measured, tmp_path):
+    first, _ = measured(SLOWNESS)
+    (file,) = tmp_path.glob("precision-*.json")
+    for old, new in (('"bf16"', '"f16"'), (":", ": 1")):
+        file.write_text(file.read_text().replace(old, new, 1))
+        again, compiled = measured(SLOWNESS)
+        assert compiled
+        assert again.precision == first.precision
+
+
 def test_a_cache_that_cannot_be_written_is_no_obstacle(measured, monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path / "file"))

@@ -4,6 +4,7 @@ import doctest
 import inspect
 import re
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from numpydoc.validate import validate
@@ -46,3 +47,18 @@ def test_every_example_runs(name, tmp_path, monkeypatch):
     for test in doctest.DocTestFinder(recurse=False).find(thing, name, globs={}):
         assert test.examples
         assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_every_promise_names_a_test_that_is_there():
+    """docs/threats.md: a test of that name in that file, or a file of tests."""
+    tests = Path(__file__).parent
+    page = tests.parent / "docs" / "threats.md"
+    if not page.is_file():
+        pytest.skip("the package is installed, without its pages")
+    promises = [line for line in page.read_text().splitlines() if re.match(r"\| (?!promise)\w", line)]
+    assert len(promises) > 20
+    for line in promises:
+        named = re.findall(r"`(test_\w+\.py)(?:::(\w+))?`", line)
+        assert named, line
+        for file, name in named:
+            assert (f"def {name}(" if name else "def test_") in (tests / file).read_text(), (file, name)

@@ -1,5 +1,6 @@
 """Photos elsewhere: behind a server, in an archive. The same images and the same run as here."""
 
+import json
 import os
 import pickle
 import shutil
@@ -10,14 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests._elsewhere import SAYINGS, Changing, flat, serving
 from tests._toys import FAST, contents, make_toys
 
+from tag2box.data import servers
 from tag2box.data.decoding import read_image
 from tag2box.data.photos import find_photos
 from tag2box.data.reading import read_images
 from tag2box.data.remote import RemotePath, is_address, place
 from tag2box.data.remote_cache import make_room
-from tag2box.errors import InputError
+from tag2box.errors import InputError, redacted
 from tag2box.pipeline import Config
 from tag2box.run_folder import RunFolder, fit_run
 from tag2box.run_notes import read_path, write_path
@@ -200,3 +203,151 @@ def test_images_in_a_bucket_are_those_here(toys, monkeypatch):
         np.testing.assert_array_equal(read_image(there.paths[2]), read_image(here.paths[2]))
     finally:
         server.stop()
+
+
+RED, GREEN = (255, 0, 0), (0, 255, 0)
+
+
+@pytest.mark.parametrize("saying", SAYINGS)
+def test_what_changed_behind_a_server_is_read_anew(saying):
+    """Photo and tags keep their length, and become what they were: only the server can tell."""
+    changing = Changing(saying)
+    with serving(changing) as host:
+        for color, tag in ((RED, "cat"), (GREEN, "dog"), (GREEN, "cat"), (RED, "dog")):
+            changing.put("/toys/a.bmp", flat(color))
+            changing.put("/toys/tags.csv", f"file,tags\na.bmp,{tag}\n".encode())
+            images = read_images(f"http://{host}/toys")
+            assert images.classes == (tag,)
+            assert read_image(images.paths[0])[0, 0].tolist() == list(color)
+
+
+def test_a_photo_whose_version_is_known_is_fetched_once():
+    for saying, times in {"mark": 1, "time": 1, "second": 3, "length": 3}.items():
+        changing = Changing(saying)
+        changing.put("/a.bmp", flat(RED))
+        with serving(changing) as host:
+            for _ in range(3):
+                read_image(place(f"http://{host}/a.bmp"))
+        assert sum(verb == "GET" for verb, *_ in changing.asked) == times, saying
+
+
+def test_tags_are_never_kept(cache):
+    changing = Changing()
+    changing.put("/toys/a.bmp", flat(RED))
+    changing.put("/toys/tags.csv", b"file,tags\na.bmp,cat\n")
+    with serving(changing) as host:
+        read_images(f"http://{host}/toys")
+    assert not cache.exists()
+
+
+def test_a_photo_that_changes_while_it_is_read_is_not_kept_for_another(monkeypatch):
+    changing = Changing()
+    changing.put("/a.bmp", flat(RED))
+    with serving(changing) as host:
+        path = place(f"http://{host}/a.bmp")
+        fetch = servers.Server.content
+
+        def slowly(server):
+            changing.put("/a.bmp", flat(GREEN))
+            changing.versions["/a.bmp"] = 2
+            return fetch(server)
+
+        monkeypatch.setattr(servers.Server, "content", slowly)
+        read_image(path)
+        monkeypatch.undo()
+        changing.put("/a.bmp", flat(RED))
+        changing.versions["/a.bmp"] = 1
+        assert read_image(path)[0, 0].tolist() == list(RED)
+
+
+def test_answers_have_a_limit(monkeypatch):
+    changing = Changing("nothing")
+    changing.put("/toys/a.bmp", bytes(3 << 20))
+    with serving(changing) as host:
+        with pytest.raises(InputError, match="not an image"):
+            read_image(place(f"http://{host}/toys/a.bmp"))
+        monkeypatch.setattr(servers._limited_response(), "most", 1 << 20)
+        with pytest.raises(InputError, match=r"a\.bmp.* an answer of more than 1 MB"):
+            read_image(place(f"http://{host}/toys/a.bmp"))
+        monkeypatch.setattr(servers, "MOST_LISTED", 3)
+        with pytest.raises(InputError, match="an answer of more than"):
+            place(f"http://{host}/toys").below()
+
+
+def test_folders_without_end_are_one_line(monkeypatch):
+    class Endless(dict):
+        def __contains__(self, path):
+            return True
+
+        def __getitem__(self, path):
+            return b'<a href="more/">more</a>'
+
+    changing = Changing("nothing")
+    changing.files, changing.versions = Endless(), Endless()
+    monkeypatch.setattr(servers, "MOST_FILES", 20)
+    with serving(changing) as host, pytest.raises(InputError, match="more than 20 files and folders"):
+        place(f"http://{host}/toys").below()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http://me:pass@host/a.jpg", "http://***@host/a.jpg"),
+        ("https:/me:p@ss@host/a.jpg is missing", "https:/***@host/a.jpg is missing"),
+        ("https://ghp_token@host/a", "https://***@host/a"),
+        ("HTTP://me:pa'ss@host", "HTTP://***@host"),
+        ("zip://a.jpg::ftp://me:pass@host/b.zip", "zip://a.jpg::ftp://***@host/b.zip"),
+        ("https://host/a?x=1&X-Amz-Signature=ab%2F&y=2", "https://host/a?x=1&X-Amz-Signature=***&y=2"),
+        ("https://host/a.zip?sv=2&sig=a/b+c=", "https://host/a.zip?sv=2&sig=***"),
+        ("https://host/a?token=abc", "https://host/a?token=***"),
+        ("sftp://me@host/a.jpg", "sftp://me@host/a.jpg"),
+        ("s3://bucket/a@b.jpg", "s3://bucket/a@b.jpg"),
+        ("zip://me@home:1/a.jpg::/b.zip", "zip://me@home:1/a.jpg::/b.zip"),
+        ("github://org:repo@main/a.jpg", "github://org:repo@main/a.jpg"),
+        ("photos/a@b.jpg: cannot be read", "photos/a@b.jpg: cannot be read"),
+        ("?" * 20_000 + "sig" * 20_000, None),
+        ("a-" * 50_000 + ":/", None),
+    ],
+)
+def test_no_secret_of_an_address_is_shown(text, expected):
+    assert redacted(text) == (text if expected is None else expected)
+    assert str(InputError(text)) == redacted(text)
+
+
+def test_a_password_is_used_and_not_written_down(tmp_path, toys):
+    changing = Changing()
+    for path in toys.iterdir():
+        changing.put(f"/toys/{path.name}", path.read_bytes())
+    with serving(changing) as host:
+        images = read_images(f"http://me:hunter2@{host}/toys")
+        fit_run(images, read_settings(Config(), None, FAST), tmp_path / "run", workers=1)
+        RunFolder(tmp_path / "run").set_truth(Path(f"http://me:hunter2@{host}/toys"), None, "voc07")
+        signs = {authorization for _, _, authorization in changing.asked}
+    assert signs == {"Basic bWU6aHVudGVyMg=="}
+    assert not [name for name, data in contents(tmp_path / "run").items() if b"hunter2" in data]
+    assert "hunter2" not in (tmp_path / "run/events.jsonl").read_text()
+    stored = json.loads((tmp_path / "run/run.json").read_text())["images"]["paths"][0]["path"]
+    assert stored == f"http://***@{host}/toys/toy-00.png"
+    # Read back, it is the address without a password: that may be in ~/.netrc.
+    assert RunFolder(tmp_path / "run").images.paths[0].address == f"http://{host}/toys/toy-00.png"
+    assert "hunter2" not in repr(images)
+    for wrong in (f"http://me:hunter2@{host}/missing", "http://me:hunter2@127.0.0.1:1/toys"):
+        with pytest.raises(InputError) as error:
+            read_images(Path(wrong))
+        assert "hunter2" not in str(error.value)
+
+
+def test_passwords_of_netrc_are_used(tmp_path, monkeypatch):
+    (tmp_path / "netrc").write_text("machine 127.0.0.1 login me password hunter2\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    changing = Changing()
+    changing.put("/a.bmp", flat(RED))
+    with serving(changing) as host:
+        read_image(place(f"http://{host}/a.bmp"))
+    assert {authorization for *_, authorization in changing.asked} == {"Basic bWU6aHVudGVyMg=="}
+
+
+def test_a_signed_archive_is_one():
+    path = place("https://host/photos.zip?sv=1&sig=secret")
+    assert str(path) == "zip://::https://host/photos.zip?sv=1&sig=***"
+    assert path.address == "zip://::https://host/photos.zip?sv=1&sig=secret"

@@ -13,6 +13,7 @@ from tests._serving import served
 from tag2box.corrections import read_state
 from tag2box.review.server import make_app
 from tag2box.review.session import Session
+from tag2box.web.guard import Door
 from tag2box.web.listening import address as listening_at
 from tag2box.web.listening import listening, new_token
 
@@ -43,7 +44,7 @@ def address(run):
     with listening("127.0.0.1", 0) as door:
         port, token = door.getsockname()[1], new_token()
         with served(make_app(Session(run), token, "127.0.0.1", port), door):
-            yield listening_at("127.0.0.1", port, token)
+            yield listening_at(Door("127.0.0.1", port, token))
 
 
 @pytest.fixture

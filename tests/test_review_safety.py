@@ -176,10 +176,10 @@ def test_only_this_machine_by_default():
     import inspect
 
     from tag2box.cli.review import review
-    from tag2box.review.serving import serve
+    from tag2box.review.open_page import open_page
     from tag2box.web.listening import listening
 
-    assert inspect.signature(serve).parameters["host"].default == "127.0.0.1"
+    assert inspect.signature(open_page).parameters["host"].default == "127.0.0.1"
     assert inspect.signature(review).parameters["host"].default == "127.0.0.1"
     with listening("127.0.0.1", 0) as door:
         assert door.getsockname()[0] == "127.0.0.1"

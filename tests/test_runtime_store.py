@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from tests._toys import contents, events
 
 from tag2box.cover.greedy import Cover
 from tag2box.errors import InputError, Tag2BoxError
+from tag2box.runtime.arrays import write_array
 from tag2box.runtime.files import append_line, locked
 from tag2box.runtime.packing import pack, unpack
 from tag2box.runtime.runner import Runner
@@ -280,6 +282,45 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
     ):
         with pytest.raises(Tag2BoxError, match="cannot write"):
             use(Store(tmp_path / "file" / "run"))
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (errno.ENOSPC, "make room or choose another folder"),
+        (errno.EROFS, "that folder cannot be written: choose another, or copy the run"),
+        (errno.EACCES, "that folder cannot be written"),
+    ],
+)
+def test_what_to_do_depends_on_why_it_was_refused(tmp_path, monkeypatch, code, says):
+    def refused(*_, **__):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(Path, "mkdir", refused)
+    with pytest.raises(Tag2BoxError, match=f"{os.strerror(code)}; .*: {says}"):
+        Store(tmp_path / "run").log({})
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="Windows makes links for nobody but administrators")
+def test_links_in_a_run_folder_are_not_written_through(tmp_path):
+    """A run folder of others may name any file of ours."""
+    precious, run = tmp_path / "precious", Store(tmp_path / "run")
+    precious.write_text("mine")
+    rows = run.rows("features", KEY, "X", (2, 1), "float32")
+    for link in (run.folder / "events.jsonl", rows.folder / "classes.npy", run.folder / "settings.toml"):
+        link.symlink_to(precious)
+    with pytest.raises(Tag2BoxError, match=r"events.jsonl: .*it is a link to a file elsewhere.*: remove it"):
+        run.log({"stage": "windows"})
+    with pytest.raises(OSError, match="symbolic link"):
+        write_array(rows.folder / "classes.npy", np.zeros(3))
+    run.write("settings.toml", "ours")
+    assert precious.read_text() == "mine"
+    assert (run.folder / "settings.toml").read_text() == "ours"
+    rows.file.unlink()
+    rows.file.symlink_to(precious)
+    with pytest.raises(Tag2BoxError, match="it is a link to a file elsewhere"):
+        rows.place(0, 1, 0, 1).write(np.zeros((1, 1), np.float32))
+    assert precious.read_text() == "mine"
 
 
 def test_disk_full_while_allocating(tmp_path, monkeypatch):

@@ -2,10 +2,29 @@
 
 import re
 
-__all__ = ["InputError", "Tag2BoxError"]
+__all__ = ["HIDDEN", "InputError", "Tag2BoxError", "redacted"]
 
 # What would break a line or a terminal, or turn text around: names and texts of strangers go into messages.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+# What stands in the place of a secret.
+HIDDEN = "***"
+# The name and password before a host. In an archive and in git that place holds no secret.
+USER = re.compile(r"\b(?!(?:zip|tar|git|github):)([a-z][a-z0-9+.-]{1,20}:/{1,2})([^/\s]*)@", re.IGNORECASE)
+# The part of an address that signs it, as S3, Azure, Google and others call it.
+SIGNATURE = re.compile(
+    r"([?&][^=&\s#]{0,40}(?:sig|token|secret|passw|pwd|key|cred|auth)[^=&\s#]{0,40}=)[^&\s#]+", re.IGNORECASE
+)
+
+
+def redacted(text: str) -> str:
+    """`text` without the passwords and signatures of the addresses in it: for messages and for files."""
+    return SIGNATURE.sub(rf"\1{HIDDEN}", USER.sub(_without_password, text))
+
+
+def _without_password(address: re.Match[str]) -> str:
+    """A name alone is a secret on the web, where tokens are written so, and none elsewhere: sftp://me@host."""
+    kind, user = address.groups()
+    return f"{kind}{HIDDEN}@" if kind.lower().startswith("http") or ":" in user else address[0]
 
 
 class Tag2BoxError(Exception):
@@ -14,7 +33,8 @@ class Tag2BoxError(Exception):
     Parameters
     ----------
     message : object, default=""
-        What is wrong, what was expected and what to do. It is printed on one line, whatever is in it.
+        What is wrong, what was expected and what to do. It is printed on one line, whatever is in it,
+        and without the passwords of addresses.
 
     Examples
     --------
@@ -26,7 +46,7 @@ class Tag2BoxError(Exception):
     """
 
     def __init__(self, message: object = "") -> None:
-        line = " ".join(str(message).splitlines())
+        line = redacted(" ".join(str(message).splitlines()))
         super().__init__(UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], line))
 
 

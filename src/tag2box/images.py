@@ -55,6 +55,11 @@ class Numbers:
     images: tuple[int, ...]
     classes: tuple[int, ...]
 
+    @classmethod
+    def from_one(cls, n_images: int, n_classes: int) -> "Numbers":
+        """Those of a data set that has none: 1, 2, 3, ..."""
+        return cls(tuple(range(1, n_images + 1)), tuple(range(1, n_classes + 1)))
+
 
 @dataclass(frozen=True)
 class ImageSet:

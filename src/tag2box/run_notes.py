@@ -99,8 +99,11 @@ def read_stored_images(stored: dict[str, Any], folder: Path) -> ImageSet:
 
 
 def write_path(path: Path, folder: Path) -> dict[str, str]:
-    """Where a file is, and the way to it from the run folder: that one holds if both are moved together."""
-    if isinstance(path, RemotePath):
+    """Where a file is, and the way to it from the run folder: that one holds if both are moved together.
+
+    An address is written without its password, as it is shown.
+    """
+    if isinstance(path := address(path), RemotePath):
         return {"path": str(path), "relative": ""}
     full = os.path.abspath(path)
     return {"path": full, "relative": os.path.relpath(full, folder.absolute())}

@@ -60,7 +60,7 @@ def detect(
 
     Example: tag2box detect holiday/*.jpg --run runs/photos --format csv --out boxes.csv
     """
-    from tag2box.detection.writing import write_detections
+    from tag2box.detection.writing import check_target, write_detections
     from tag2box.run_folder import RunFolder, detect_run
     from tag2box.runtime.cluster import using
 
@@ -71,6 +71,7 @@ def detect(
     if folder.outdated:
         typer.echo(f"Note: {folder.outdated}", err=True)
     images = _images(photos, split, on_error)
+    check_target(target, kind, images.paths)
     with shown() as progress, using(cluster, folder.folder):
         images, seen = first_look(images, on_error, workers, progress, as_json)
         found = detect_run(folder, images, workers=workers, progress=progress)
@@ -111,4 +112,4 @@ def _images(photos: list[str], split: str | None, on_error: str) -> "ImageSet":
         return read_images(root, split=split, on_error=on_error)
     if split is not None:
         raise InputError("--split goes with one data set: give that alone, or photos without --split")
-    return find_photos(photos)
+    return find_photos(photos, on_error)

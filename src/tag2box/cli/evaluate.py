@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tag2box.cli.options import AsJson, Split, say
-from tag2box.errors import InputError
+from tag2box.errors import InputError, redacted
 
 if TYPE_CHECKING:
     from tag2box.detection.detections import Detections
@@ -36,7 +36,7 @@ def evaluate(
     images = t2b.read_images(truth, split=split)
     if images.truth is None:
         raise InputError(f"{truth} has no true boxes to compare with: give a data set with annotations")
-    answer: dict[str, Any] = {"metric": metric, "truth": str(truth), "split": split}
+    answer: dict[str, Any] = {"metric": metric, "truth": redacted(str(truth)), "split": split}
     text = []
     if (what / "config.toml").is_file():
         from tag2box.run_folder import RunFolder

@@ -28,10 +28,10 @@ def review(
     Example: tag2box review runs/photos
     """
     try:
-        from tag2box.review.serving import serve
+        from tag2box.review.open_page import open_page
     except ImportError as missing:
         raise InputError('the review page needs more packages: pip install "tag2box[review]"') from missing
     session = open_session(run, images)
     if class_ is not None:
         place_of_class(class_, session.images.classes)  # refuses one that is not there
-    serve(session, host=host, port=port, begin_with=class_, show=not no_open, say=typer.echo)
+    open_page(session, host=host, port=port, begin_with=class_, show=not no_open, say=typer.echo)

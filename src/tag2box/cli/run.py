@@ -74,7 +74,10 @@ def run(
 
 def _default_out(data: Path) -> Path:
     """runs/NAME, by the name of a folder as it is (photos.v2), and that of a file without its suffix."""
-    place = data.resolve()
+    from tag2box.data.remote import is_address
+    from tag2box.errors import redacted
+
+    place = Path(redacted(str(data)).partition("?")[0]).resolve() if is_address(data) else data.resolve()
     return Path("runs") / ((place.name if place.is_dir() else place.stem) or "data")
 
 

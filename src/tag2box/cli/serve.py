@@ -45,8 +45,9 @@ def serve(
     Example: tag2box serve runs/photos
     """
     try:
+        from tag2box.serving import detecting
         from tag2box.serving.pool import Limits
-        from tag2box.serving.serve import serve as start
+        from tag2box.web.guard import Door
     except ImportError as missing:
         raise InputError(MISSING) from missing
     from tag2box.runtime.executor import n_workers
@@ -55,7 +56,7 @@ def serve(
     limits = Limits(
         n, 4 * n if waiting is None else waiting, seconds, int(megabytes * 1e6), int(megapixels * 1e6)
     )
-    start(run, limits, host=host, port=port, token=token, names=tuple(allow_host or ()), say=typer.echo)
+    detecting.serve(run, limits, Door(host, port, token, tuple(allow_host or ())), typer.echo)
 
 
 def serve_labelstudio(
@@ -78,12 +79,11 @@ def serve_labelstudio(
     Example: tag2box serve-labelstudio runs/photos
     """
     try:
+        from tag2box.serving import annotating
         from tag2box.serving.fetching import Source
-        from tag2box.serving.serve import annotate
+        from tag2box.web.guard import Door
     except ImportError as missing:
         raise InputError(MISSING) from missing
     source = Source(label_studio, os.environ.get("LABEL_STUDIO_API_KEY", "")) if label_studio else None
-    session, names = open_session(run, images), tuple(allow_host or ())
-    annotate(
-        session, source, min_score=min_score, host=host, port=port, token=token, names=names, say=typer.echo
-    )
+    door = Door(host, port, token, tuple(allow_host or ()))
+    annotating.serve(open_session(run, images), source, min_score, door, typer.echo)

@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 
 from tag2box.cover.config import CoverConfig, known_tags
 from tag2box.features.record import Features
-from tag2box.neighbors.search import (
-    Neighbors,
-    block_size,
-    nearest_images,
-    neighbor_blocks,
-    prepare_once,
-)
-from tag2box.runtime.executor import current_cluster
+from tag2box.neighbors.search import Neighbors, block_size, search_block
+from tag2box.runtime.executor import current_cluster, map_threads
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 
@@ -62,7 +56,7 @@ def count_neighbors(
     """Count, for every window of a positive image, the positive ones among its k nearest images.
 
     All classes share one search. Images of unknown tag count as not positive. Memory: 8 bytes a window and
-    class, and what `neighbor_blocks` takes.
+    class, and what `search_block` takes.
     """
     parts = count_blocks(features, tags, config, workers=workers, progress=progress)
     return join_degrees(features, tags, config, list(parts))
@@ -91,19 +85,14 @@ def count_blocks(
     depth = [depth_of(column == 1, config) for column in tags.T]
     if len(queries) == 0:
         return
-    X, offsets = compared(features, config), features.offsets
-    if cluster := current_cluster():
-        size = block_size(offsets)
-        blocks = [queries[i : i + size] for b, i in enumerate(range(0, len(queries), size)) if b not in skip]
-        count = partial(_count_rows, cluster.shared(X), offsets, tags, depth)
-        for done, part in enumerate(cluster.run(partial(count, rows) for rows in blocks)):
-            progress("neighbors", done + 1, len(blocks))
-            yield part
-        return
-    for table in neighbor_blocks(
-        X, offsets, queries, max(depth), workers=workers, progress=progress, skip=skip
-    ):
-        yield _count_table(table, tags, depth)
+    X, size = compared(features, config), block_size(features.offsets)
+    blocks = [queries[i : i + size] for b, i in enumerate(range(0, len(queries), size)) if b not in skip]
+    cluster = current_cluster()
+    count = partial(_count_rows, cluster.shared(X) if cluster else X, features.offsets, tags, depth)
+    progress("neighbors", 0, len(blocks))
+    for done, part in enumerate(map_threads(count, blocks, workers=workers), start=1):
+        progress("neighbors", done, len(blocks))
+        yield part
 
 
 def _count_rows(
@@ -113,12 +102,9 @@ def _count_rows(
     depth: Sequence[int],
     rows: NDArray[np.int64],
 ) -> Degrees:
-    """On a worker of a cluster: the degrees of these windows."""
-    return _count_table(nearest_images(prepare_once(X, offsets), rows, max(depth), workers=1), tags, depth)
-
-
-def _count_table(table: Neighbors, tags: NDArray[np.int8], depth: Sequence[int]) -> Degrees:
-    shape = (len(table.image), tags.shape[1])
+    """The degrees of these windows."""
+    table = search_block(X, offsets, max(depth), rows)
+    shape = (len(rows), tags.shape[1])
     out = Degrees(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
     for c, k in enumerate(depth):
         positive, negative = tags[:, c] == 1, tags[:, c] == -1

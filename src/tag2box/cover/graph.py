@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
 
-from tag2box.cover.kernels import Listed, count_edges, fill_edges, transpose
+from tag2box.cover.kernels import Listed, count_edges, fill_edges
 from tag2box.errors import InputError
 from tag2box.neighbors.search import Neighbors
 
@@ -117,5 +118,6 @@ def cover_graph(
     number[U] = np.arange(len(U), dtype=np.int32)
     box, total = fill_edges(table, number, indptr)
     V = queries[rows].astype(np.int64)
-    edges = indptr, box, *transpose(indptr, box, len(U))
+    by_box = csr_array((np.ones(len(box), np.bool_), box, indptr), (len(V), len(U))).tocsc()
+    edges = indptr, box, by_box.indptr.astype(np.int64), by_box.indices.astype(np.int32)
     return CoverGraph(*edges, V, U, home[U], total, k, int(mask.sum()))

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tag2box.cover.graph import CoverGraph
-from tag2box.cover.kernels import Edges, covered_by, greedy, in_order
+from tag2box.cover.kernels import Edges, covered_by, greedy
 from tag2box.errors import InputError
 from tag2box.runtime.checks import check_choice, check_share
 from tag2box.runtime.packing import stored
 
-__all__ = ["Cover", "coverage", "greedy_cover"]
+__all__ = ["Cover", "greedy_cover"]
 
 Concave = Callable[[NDArray[np.float64]], ArrayLike]
 G: dict[str, Concave] = {"identity": np.asarray, "sqrt": np.sqrt, "log1p": np.log1p}
@@ -165,7 +165,7 @@ def greedy_cover(
         room = len(graph.U)
     else:
         order = np.lexsort((graph.total, -graph.degree))
-        selected, gains = in_order(edges, order, steps, target)
+        selected, gains = _in_order(edges, order, steps, target)
         room = len(steps)
     covered, by = covered_by(selected, edges, room)
     return Cover(
@@ -179,6 +179,21 @@ def greedy_cover(
         at_least=_at_least(gains if method == "marginal" else gains[:1], target),
         message=_message(graph),
     )
+
+
+def _in_order(
+    edges: Edges, order: NDArray[np.int64], steps: NDArray[np.int64], target: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """In the given order every window that still gains: (selected, gains). Full images are out."""
+    covered, by = covered_by(order, edges, len(steps))
+    image = edges.part_of[covered]
+    by_image = np.argsort(image, kind="stable")
+    before = np.empty(len(covered), np.int64)  # how many of its image were covered before
+    before[by_image] = np.arange(len(covered)) - np.searchsorted(image[by_image], image[by_image])
+    gain = np.zeros(len(order), np.int64)
+    np.add.at(gain, by, steps[before])
+    kept = (gain > 0) & (np.cumsum(gain) - gain < target)
+    return order[kept], gain[kept]
 
 
 def _at_least(gains: NDArray[np.int64], target: float) -> int:
@@ -195,20 +210,6 @@ def _message(graph: CoverGraph) -> str:
         )
     missed = graph.n_positive - len(np.unique(graph.image))
     return f"{missed} of {graph.n_positive} positive images are near to no window" if missed else ""
-
-
-def coverage(
-    graph: CoverGraph, windows: ArrayLike, t: int | None = 1, g: str | Concave = "identity"
-) -> float:
-    """F(S) of any windows of V (rows of X), computed from its definition."""
-    at = np.flatnonzero(np.isin(graph.V, np.asarray(windows)))
-    edges = [graph.box[graph.indptr[v] : graph.indptr[v + 1]] for v in at]
-    boxes = np.unique(np.concatenate(edges)) if edges else np.empty(0, np.intp)
-    part, part_of = graph.parts()
-    steps, unit = _steps(t, g, int(np.diff(part).max(initial=1)))
-    value = np.concatenate([[0], np.cumsum(steps)])
-    count = np.minimum(np.bincount(part_of[boxes], minlength=len(part) - 1), len(steps))
-    return float(value[count].sum() * unit)
 
 
 def _steps(t: int | None, g: str | Concave, most: int) -> tuple[NDArray[np.int64], float]:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["Edges", "Listed", "count_edges", "covered_by", "fill_edges", "greedy", "in_order", "transpose"]
+__all__ = ["Edges", "Listed", "count_edges", "covered_by", "fill_edges", "greedy"]
 
 Ints = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.floating[Any]]
@@ -81,25 +81,6 @@ def fill_edges(
                 total[v] += table.distance[rows[v], j]
                 e += 1
     return box, total
-
-
-@kernel
-def transpose(
-    indptr: NDArray[np.int64], box: NDArray[np.int32], n_boxes: int
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The same edges from the side of the boxes: `user[start[u]:start[u + 1]]` are the windows of box u."""
-    start = np.zeros(n_boxes + 1, np.int64)
-    for u in box:
-        start[u + 1] += 1
-    for u in range(n_boxes):
-        start[u + 1] += start[u]
-    user = np.empty(len(box), np.int32)
-    fill = start[:-1].copy()
-    for v in range(len(indptr) - 1):
-        for e in range(indptr[v], indptr[v + 1]):
-            user[fill[box[e]]] = v
-            fill[box[e]] += 1
-    return start, user
 
 
 @kernel
@@ -191,37 +172,6 @@ def greedy(
         reached += gain[v]
         size += 1
         _take(v, edges, steps, count, taken, gain)
-    return selected[:size].copy(), gains[:size].copy()
-
-
-@kernel
-def in_order(
-    edges: Edges, order: Ints, steps: NDArray[np.int64], target: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """In the given order every window that still gains: (selected, gains). Full images are out."""
-    indptr, box, part_of = edges.indptr, edges.box, edges.part_of
-    count = np.zeros(len(edges.part) - 1, np.int32)
-    taken = np.zeros(len(part_of), np.bool_)
-    selected = np.empty(len(order), np.int64)
-    gains = np.empty(len(order), np.int64)
-    size = 0
-    reached = np.int64(0)
-    for v in order:
-        if reached >= target:
-            break
-        gain = np.int64(0)
-        for e in range(indptr[v], indptr[v + 1]):
-            u = box[e]
-            i = part_of[u]
-            if not taken[u] and count[i] < len(steps):
-                taken[u] = True
-                gain += steps[count[i]]
-                count[i] += 1
-        if gain > 0:
-            selected[size] = v
-            gains[size] = gain
-            reached += gain
-            size += 1
     return selected[:size].copy(), gains[:size].copy()
 
 

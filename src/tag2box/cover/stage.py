@@ -7,8 +7,8 @@ The second pass of the neighbor search makes the table of the seeds alone, the w
 their image by their degrees, class by class.
 """
 
-from collections.abc import Callable, Iterable
-from functools import cache, partial
+from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,7 @@ from tag2box.cover.mining import negative_mining
 from tag2box.cover.snapping import best_share, contrast, snap
 from tag2box.errors import InputError
 from tag2box.features.record import Features
-from tag2box.neighbors.kernels import Indexed
-from tag2box.neighbors.search import Neighbors, nearest_images, prepare, prepare_once
+from tag2box.neighbors.search import Neighbors, group_neighbors
 from tag2box.runtime.executor import current_cluster
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.search import Windows
@@ -55,14 +54,11 @@ def find_covers(
     classes = range(tags.shape[1])
     found: Iterable[Cover]
     if cluster := current_cluster():
-        shared = cluster.shared(X), features.offsets
         counted = Degrees(cluster.shared(degrees.above), cluster.shared(degrees.far))
-        tasks = (partial(_on_worker, windows, shared, tags[:, c] == 1, counted, c, config) for c in classes)
-        found = cluster.run(tasks)
+        one = partial(_cover, windows, cluster.shared(X), counted, tags, config, 1)
+        found = cluster.run(partial(one, c) for c in classes)
     else:
-        # One index for all classes; negative mining needs none.
-        search = cache(lambda: prepare(X, features.offsets))
-        found = (_cover(windows, search, tags[:, c] == 1, degrees, c, config, workers) for c in classes)
+        found = map(partial(_cover, windows, X, degrees, tags, config, workers), classes)
     covers = []
     progress("cover", 0, len(classes))
     for c, cover in enumerate(found):
@@ -71,34 +67,23 @@ def find_covers(
     return tuple(covers)
 
 
-def _on_worker(
-    windows: Windows,
-    shared: tuple[NDArray[np.floating], NDArray[np.int64]],
-    positive: NDArray[np.bool_],
-    degrees: Degrees,
-    c: int,
-    config: CoverConfig,
-) -> Cover:
-    """On a worker of a cluster: the cover of one class."""
-    return _cover(windows, lambda: prepare_once(*shared), positive, degrees, c, config, 1)
-
-
 def _cover(
     windows: Windows,
-    search: Callable[[], Indexed],
-    positive: NDArray[np.bool_],
+    X: NDArray[np.floating],
     degrees: Degrees,
-    c: int,
+    tags: NDArray[np.int8],
     config: CoverConfig,
     workers: int | None,
+    c: int,
 ) -> Cover:
+    positive = tags[:, c] == 1
     if config.initializer == "negative_mining":
         return _mined(windows, positive, degrees.far[:, c])
     above = degrees.above[:, c]
     own = windows.rows_of(positive)
     seeds = own[best_share(above, windows.offsets, config.seeds)[own]]
     k = depth_of(positive, config)
-    table = nearest_images(search(), seeds, k, workers=workers)
+    table = group_neighbors(X, windows.offsets, seeds, k, workers=workers)
     graph = cover_graph(table, positive, k)
     return greedy_cover(graph, config.t, config.g, config.alpha, config.method)
 

@@ -14,8 +14,10 @@ from tag2box.images import ImageSet
 __all__ = ["find_photos"]
 
 
-def find_photos(sources: Sequence[str | Path]) -> ImageSet:
+def find_photos(sources: Sequence[str | Path], on_error: str = "fail") -> ImageSet:
     """All photos of `sources`: files, and folders with all that is below them. They have no classes.
+
+    on_error: what to do about sources that are not there, "fail" or "skip".
 
     A photo is called by its name below the folder that was given, without its suffix; where names meet (two
     folders, a.jpg beside a.png), by as much of its path as tells them apart.
@@ -32,6 +34,8 @@ def find_photos(sources: Sequence[str | Path]) -> ImageSet:
         elif source.exists():
             paths.append(source)
             names.append(source.name)
+        elif on_error == "skip":
+            skipped.append(f"{source}: no such file or folder")
         else:
             raise InputError(f"{source}: no such file or folder")
     if not paths:

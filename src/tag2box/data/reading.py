@@ -33,10 +33,10 @@ def read_images(
     Parameters
     ----------
     path : str or Path
-        A folder with one sub-folder per class; the PASCAL VOC devkit; a COCO, YOLO, CVAT or Hugging Face
-        data set; a folder of images, together with `tags`; or an annotation file, with the images in its
-        folder. Folders per class, and images with `tags`, may also be in a zip or tar file, or behind an
-        address such as s3://bucket/photos (by fsspec).
+        A folder with one sub-folder per class; the PASCAL VOC devkit, or its XML alone as LabelImg writes
+        it; a COCO, YOLO, CVAT or Hugging Face data set; a folder of images, together with `tags`; or an
+        annotation file, with the images in its folder. Folders per class, XML, and images with `tags` may
+        also be in a zip or tar file, or behind an address such as s3://bucket/photos (by fsspec).
     tags : str or Path, default=None
         A CSV, JSON Lines, COCO, CVAT or Label Studio file whose names are relative to `path`.
     split : str, default=None
@@ -102,16 +102,20 @@ def _read(path: Path, tags: Path | None, split: str | None, *, skip: bool) -> Im
             return _read_tags(path, path / name, split, skip=skip)
     if metadata := json_lines.find_metadata(path):
         return _read_metadata(path, metadata, split, skip=skip)
+    if annotations := voc.find_annotations(path):
+        return voc.read_annotations(path, annotations, split)
     if (path / "images").is_dir() and (path / "labels").is_dir():
         raise InputError(f"{path} looks like YOLO, but has no data.yaml: add one with names: [cat, dog]")
     return folders.read(path, split)
 
 
 def _read_elsewhere(path: RemotePath, split: str | None, *, skip: bool) -> ImageSet:
-    """A folder behind an address: tags in a file, or a folder per class."""
+    """A folder behind an address: tags in a file, annotations in XML, or a folder per class."""
     for name in TAG_FILES:
         if (path / name).is_file():
             return _read_tags(path, path / name, split, skip=skip)
+    if annotations := voc.find_annotations(path):
+        return voc.read_annotations(path, annotations, split)
     return folders.read(path, split)
 
 

@@ -1,26 +1,30 @@
-"""Photos that are elsewhere: `s3://bucket/photos`, `https://host/photos`, an archive; by fsspec.
+"""Photos that are elsewhere: `s3://bucket/photos`, `https://host/photos`, `photos.zip`.
 
-A `RemotePath` is a path whose files are read through fsspec. Each file is fetched once and kept in the cache
-folder, under a name made of its address and its version (its length, time or tag, as the server tells), until
-room is needed there (`remote_cache.py`).
+A `RemotePath` is a path whose files are behind a server (`servers.py`) or in an archive (`archives.py`).
+Photos are kept in the cache folder, under a name made of their address and version, until room is needed
+there (`remote_cache.py`). Where the version is not known a photo is fetched each time; tags always are.
 """
 
 import hashlib
+import io
 import re
-from collections.abc import Iterator
+import stat
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path, PosixPath
 from typing import IO, Any
 from urllib.parse import quote, unquote
 
+from tag2box.data.archives import ARCHIVES, Archive
 from tag2box.data.remote_cache import make_room
-from tag2box.errors import InputError
+from tag2box.data.servers import Server, version_of
+from tag2box.errors import HIDDEN, InputError, redacted
 from tag2box.runtime.files import cache_folder, write_whole
 
 __all__ = ["RemotePath", "is_address", "place"]
 
 ADDRESS = re.compile(r"([a-z][a-z0-9+]+):/{1,2}(?!/)(.*)", re.DOTALL)
-ARCHIVES = {".zip": "zip", ".tar": "tar", ".tgz": "tar"}
 
 
 def is_address(path: str | Path) -> bool:
@@ -35,37 +39,61 @@ def place(path: str | Path) -> Path:
     address = str(path)
     kind, inner, outer = _inside(address)
     if kind is not None:
-        full = ADDRESS.sub(r"\1://\2", outer) if ADDRESS.match(outer) else str(Path(outer).absolute())
+        full = _written_out(outer) if ADDRESS.match(outer) else str(Path(outer).absolute())
         return RemotePath(f"{kind}:", quote(full, safe=""), inner)
-    match = ADDRESS.match(address)
-    assert match is not None
-    return RemotePath(f"{match[1]}:", match[2])
+    scheme, _, rest = _written_out(address).partition("://")
+    return RemotePath(f"{scheme}:", rest)
+
+
+def _written_out(address: str) -> str:
+    """With both slashes, of which a path keeps one; and without what stands for a password."""
+    return ADDRESS.sub(r"\1://\2", address).replace(f"://{HIDDEN}@", "://")
 
 
 def _inside(address: str) -> tuple[str | None, str, str]:
     """The kind of an archive, the path in it and its own address: of zip://inner::outer, or by the suffix."""
     match = ADDRESS.match(address)
     if match and match[1] in ARCHIVES.values():
-        inner, _, outer = match[2].partition("::")
+        inner, _, outer = match[2].rpartition("::")
         return match[1], inner, outer
-    is_folder = not match and Path(address).is_dir()
-    return None if is_folder else ARCHIVES.get(Path(address).suffix.lower()), "", address
+    if not match and Path(address).is_dir():
+        return None, "", address
+    name = (address.partition("?")[0] if match else address).lower()  # a signature is no part of the name
+    kinds = (kind for suffix, kind in ARCHIVES.items() if name.endswith(suffix))
+    return next(kinds, None), "", address
 
 
 class RemotePath(PosixPath):
-    """A path elsewhere. Its first part is the kind, "s3:"; of an archive the second is its own address."""
+    """A path elsewhere. Its first part is the kind, "s3:"; of an archive the second is its own address.
+
+    As text it shows no password: only who reads the files gets to see `address`.
+    """
 
     def __str__(self) -> str:
-        kind, *parts = self.parts
-        if kind.rstrip(":") in ARCHIVES.values() and parts:
-            return f"{kind}//{'/'.join(parts[1:])}::{unquote(parts[0])}"
-        return f"{kind}//{'/'.join(parts)}"
+        return self._written(redacted)
 
     def __repr__(self) -> str:
         return f"RemotePath({str(self)!r})"
 
     def __reduce__(self) -> Any:
         return RemotePath, tuple(self.parts)
+
+    @property
+    def address(self) -> str:
+        """The address with everything that is needed to read it."""
+        return self._written(str)
+
+    def _written(self, shown: Callable[[str], str]) -> str:
+        kind, *parts = self.parts
+        if self._archive is not None:
+            return f"{kind}//{self._inner}::{shown(self._archive)}"
+        return shown(f"{kind}//{'/'.join(parts)}")
+
+    @property
+    def _archive(self) -> str | None:
+        """The address of the archive that it is in."""
+        kind, *parts = self.parts
+        return unquote(parts[0]) if kind.rstrip(":") in ARCHIVES.values() and parts else None
 
     def is_absolute(self) -> bool:
         """An address is one wherever one is."""
@@ -80,68 +108,101 @@ class RemotePath(PosixPath):
         return self.is_file() or self.is_dir()
 
     def is_file(self, **_: Any) -> bool:
-        """Whether it is a file; a server of web pages has one for every folder too."""
-        files, inner = self._files()
-        return bool(files.isfile(inner) and not files.isdir(inner))
+        """Whether it is a file."""
+        archive = self._opened()
+        return archive.is_file(self._inner) if archive else Server(self.address).is_file()
 
     def is_dir(self, **_: Any) -> bool:
         """Whether it is a folder."""
-        files, inner = self._files()
-        return bool(files.isdir(inner))
+        archive = self._opened()
+        return archive.is_dir(self._inner) if archive else Server(self.address).is_dir()
 
     def iterdir(self) -> "Iterator[RemotePath]":  # type: ignore[override]
         """What is in the folder."""
-        files, inner = self._files()
-        return (self / name.rstrip("/").rpartition("/")[2] for name in files.ls(inner, detail=False))
+        archive = self._opened()
+        names = archive.names(self._inner) if archive else Server(self.address).names()
+        return (self / name for name in sorted(names))
 
     def below(self) -> list[str]:
         """The names of all files below the folder, relative to it."""
-        files, inner = self._files()
-        top = inner.rstrip("/") + "/" if inner.strip("/") else ""
-        try:
-            return sorted(name.removeprefix(top).removeprefix("./") for name in files.find(inner))
-        except Exception as error:
-            raise _unreadable(self, error) from error
+        archive = self._opened()
+        return sorted(archive.below(self._inner) if archive else Server(self.address).below())
 
     def open(self, mode: str = "rb", *_: Any, **how: Any) -> IO[Any]:  # type: ignore[override]
-        """The file, from the cache; fetched first where it is not there."""
+        """A photo, from the cache; or text, which is tags, as it is now."""
+        if "b" not in mode:
+            return io.TextIOWrapper(io.BytesIO(self.read_bytes()), **how)
         with suppress(FileNotFoundError):  # another process has made room just now
-            return self.fetched().open(mode, **how)
-        return self.fetched().open(mode, **how)
+            return self.fetched().open(mode)
+        return self.fetched().open(mode)
+
+    def read_bytes(self) -> bytes:
+        """What is in the file now."""
+        archive = self._opened()
+        return archive.content(self._inner) if archive else Server(self.address).content()
 
     def fetched(self) -> Path:
         """The copy of the file in the cache."""
-        files, inner = self._files()
-        try:
-            version = f"{self}\n{files.ukey(inner)}"
-            copy = cache_folder() / "photos" / hashlib.sha256(version.encode()).hexdigest()
-            if copy.is_file():
-                copy.touch()
-            else:
-                content = files.cat_file(inner)
-                make_room(copy.parent, len(content))
-                write_whole(copy, content)
-        except InputError:
-            raise
-        except Exception as error:  # every kind of server has its own
-            raise _unreadable(self, error) from error
+        version = self._version()
+        if version is not None and (copy := self._copy(version)).is_file():
+            copy.touch()
+            return copy
+        content = self.read_bytes()
+        if version is None or self._version() != version:  # unknown, or changed while it was read
+            version = hashlib.sha256(content).hexdigest()
+        copy = self._copy(version)
+        make_room(copy.parent, len(content))
+        write_whole(copy, content)
         return copy
 
-    def _files(self) -> tuple[Any, str]:
-        """The file system, and the path in it."""
+    def _copy(self, version: str) -> Path:
+        """Where a version of the file is kept."""
+        return cache_folder() / "photos" / hashlib.sha256(f"{self.address}\n{version}".encode()).hexdigest()
+
+    def _version(self) -> str | None:
+        """What tells the content of the file, or of its archive, without reading it; None if nothing does."""
+        if self._archive is None:
+            return version_of(Server(self.address).about())
+        outer = _place_of(self._archive)
+        if isinstance(outer, RemotePath):
+            return outer._version()
         try:
-            import fsspec
-        except ImportError:
-            raise InputError(f"{self} needs fsspec: pip install 'tag2box[remote]'") from None
-        try:
-            files, inner = fsspec.url_to_fs(str(self))
-        except (ImportError, ValueError) as error:
-            raise InputError(f"{self} cannot be read: {error}") from error
-        inner = str(inner)
-        if inner and self.parts[0] == "tar:" and not files.exists(inner) and files.exists(f"./{inner}"):
-            inner = f"./{inner}"  # made by `tar cf photos.tar .`
-        return files, inner
+            about = outer.stat()
+        except OSError as error:
+            raise InputError(f"{outer} cannot be read: {error.strerror}") from None
+        if not stat.S_ISREG(about.st_mode):
+            raise InputError(f"{outer} is no file: expected an archive of photos")
+        return repr([about.st_ino, about.st_size, about.st_mtime_ns])
+
+    @property
+    def _inner(self) -> str:
+        """The path in the archive."""
+        return "/".join(self.parts[2:])
+
+    def _opened(self) -> Archive | None:
+        """The archive that it is in."""
+        if self._archive is None:
+            return None
+        version = self._version()
+        opening = _open if version is None else _kept
+        return opening(self.parts[0].rstrip(":"), self._archive, version)
 
 
-def _unreadable(path: RemotePath, error: Exception) -> InputError:
-    return InputError(f"{path} cannot be read: {str(error).strip() or type(error).__name__}")
+def _place_of(archive: str) -> Path:
+    """Where an archive is: a file here, or one behind a server."""
+    match = ADDRESS.match(archive)
+    return RemotePath(f"{match[1]}:", match[2]) if match else Path(archive)
+
+
+def _open(kind: str, address: str, _: str | None) -> Archive:
+    outer = _place_of(address)
+    if isinstance(outer, RemotePath):
+        server = Server(outer.address)
+        return Archive(server.open(), kind, str(outer), server.about().get("size") or 0)
+    try:
+        return Archive(outer.open("rb"), kind, address, outer.stat().st_size)
+    except OSError as error:
+        raise InputError(f"{outer} cannot be read: {error.strerror}") from None
+
+
+_kept = lru_cache(maxsize=8)(_open)  # by its version: the list of an archive is read once

@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tag2box.boxes import as_xywh
 from tag2box.data.decoding import image_size
 from tag2box.data.formats.fiftyone_samples import sample_ids
 from tag2box.detection.detections import Detections
@@ -21,27 +24,15 @@ def add_to_fiftyone(found: Detections, samples: Any, field: str) -> None:
     if found.image.max(initial=-1) >= len(ids):
         raise InputError(f"detections in {found.image.max() + 1} images, but there are {len(ids)} samples")
     files = dict(zip(*samples.values(["id", "filepath"]), strict=True))
+    names = found.classes or range(found.label.max(initial=-1) + 1)
     labels = {}
     for i, sample in enumerate(ids):
         part = found[found.image == i]
         size = image_size(Path(files[sample])) if len(part) else (1, 1)
+        shares = as_xywh(part.xyxy) / np.array([*size, *size])
         boxes = [
-            fiftyone.Detection(
-                label=_name(found, label), bounding_box=_relative(xyxy, size), confidence=score
-            )
-            for label, xyxy, score in zip(
-                part.label.tolist(), part.xyxy.tolist(), part.score.tolist(), strict=True
-            )
+            fiftyone.Detection(label=str(names[label]), bounding_box=box, confidence=score)
+            for label, box, score in zip(part.label, shares.tolist(), part.score.tolist(), strict=True)
         ]
         labels[sample] = fiftyone.Detections(detections=boxes)
     samples.set_values(field, labels, key_field="id")
-
-
-def _name(found: Detections, label: int) -> str:
-    return found.classes[label] if found.classes is not None else str(label)
-
-
-def _relative(xyxy: list[float], size: tuple[int, int]) -> list[float]:
-    """x, y, width, height as shares of the image."""
-    x1, y1, x2, y2 = xyxy
-    return [x1 / size[0], y1 / size[1], (x2 - x1) / size[0], (y2 - y1) / size[1]]

@@ -15,7 +15,7 @@ from tag2box.data.formats.files import unique_ids
 from tag2box.data.formats.parsing import expecting, read_json, read_text
 from tag2box.detection.detections import FORMAT, Detections
 from tag2box.errors import InputError
-from tag2box.images import ImageSet
+from tag2box.images import ImageSet, Numbers
 
 __all__ = ["read_detections"]
 
@@ -137,43 +137,30 @@ def _csv(path: Path) -> list[Row]:
 def _coco_results(path: Path, content: list[Any], images: ImageSet | None) -> Detections:
     if images is None:
         raise InputError(f"{path} names images by number, as COCO results do: give the images too")
-    numbers = images.numbers
-    # What has no numbers of its own is numbered from 1, as `write_detections` does.
-    image = {n: i for i, n in enumerate(numbers.images if numbers else range(1, len(images) + 1))}
-    label = {n: c for c, n in enumerate(numbers.classes if numbers else range(1, len(images.classes) + 1))}
-    return _from_coco(path, content, image, label, images)
+    numbers = images.numbers or Numbers.from_one(len(images), len(images.classes))
+    rows = _coco_rows(path, content, images, numbers)
+    return _named(path, rows, (), _names(rows), images)
 
 
 def _coco_instances(path: Path, content: Any, images: ImageSet | None) -> Detections:
     own = coco.read(path.parent, path, content)
     if own.numbers is None or not all("score" in item for item in content["annotations"]):
         raise InputError(f"{path} holds objects without a score: these are annotations, not detections")
-    image = {n: i for i, n in enumerate(own.numbers.images)}
-    label = {n: c for c, n in enumerate(own.numbers.classes)}
-    found = _from_coco(path, content["annotations"], image, label, own)
-    if images is None:
-        return found
-    rows: list[Row] = [
-        (own.ids[i], own.classes[c], score, box)
-        for i, c, score, box in zip(found.image, found.label, found.score, found.xyxy, strict=True)
-    ]
-    return _named(path, rows, own.classes, _names(rows), images)
+    rows = _coco_rows(path, content["annotations"], own, own.numbers)
+    return _named(path, rows, own.classes, _names(rows), own if images is None else images)
 
 
-def _from_coco(
-    path: Path, items: list[Any], image: dict[int, int], label: dict[int, int], images: ImageSet
-) -> Detections:
-    """The records of COCO, whose numbers `image` and `label` turn into places among those of `images`."""
+def _coco_rows(path: Path, items: list[Any], images: ImageSet, numbers: Numbers) -> list[Row]:
+    """The records of COCO, by the names of the images and classes that its numbers stand for."""
+    name = dict(zip(numbers.images, images.ids, strict=True))
+    kind = dict(zip(numbers.classes, images.classes, strict=True))
+    rows: list[Row] = []
     with expecting("a file of COCO results of these images", path):
-        boxes = np.array([item["bbox"] for item in items], dtype=np.float64).reshape(-1, 4)
-        return Detections(
-            image=np.array([image[item["image_id"]] for item in items], dtype=np.intp),
-            xyxy=_float32(np.hstack([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]])),
-            score=np.array([item["score"] for item in items], dtype=np.float64),
-            label=np.array([label[item["category_id"]] for item in items], dtype=np.intp),
-            ids=images.ids,
-            classes=images.classes,
-        )
+        for item in items:
+            x, y, w, h = map(float, item["bbox"])
+            box = (x, y, x + w, y + h)
+            rows.append((name[item["image_id"]], kind[item["category_id"]], float(item["score"]), box))
+    return rows
 
 
 def _float32(boxes: ArrayLike) -> NDArray[np.float32]:

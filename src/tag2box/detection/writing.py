@@ -1,6 +1,7 @@
 """`write_detections`: boxes found, in the format that other tools read."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from inspect import signature
 from pathlib import Path
@@ -8,15 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from tag2box.data.formats.files import SUFFIXES
+from tag2box.detection.contents import FOLDERS, FORMATS, Contents, Found
 from tag2box.detection.detections import Detections
-from tag2box.detection.writers import FOLDERS, FORMATS, Found
 from tag2box.errors import InputError
 from tag2box.images import ImageSet, Numbers
 from tag2box.names import check_names
 from tag2box.runtime.files import write_whole
 
-__all__ = ["FORMATS", "check_format", "write_detections"]
+__all__ = ["FORMATS", "check_format", "check_target", "write_detections"]
 
+# Bytes, on every system in use.
+LONGEST_NAME = 255
 DEFAULTS: dict[str, Any] = {"split": "test", "confidence": False, "val": 0.0, "photos": False}
 
 
@@ -78,13 +82,11 @@ def write_detections(
     given = {"split": split, "confidence": confidence, "val": val, "photos": photos}
     options = _options(format, {name: value for name, value in given.items() if value != DEFAULTS[name]})
     path = Path(path)
-    if format in FOLDERS and path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file, but the format {format!r} is a folder: choose another name")
-    if format not in FOLDERS and path.is_dir():
-        raise InputError(f"{path} is a folder, but the format {format!r} is one file: add a file name")
     found = _matched(detections if min_score is None else detections[detections.score >= min_score], images)
+    check_target(path, format, found.paths)
     contents = FORMATS[format](found, **options)
     written = [path / name if name else path for name in contents]
+    _check_files(written, contents, found.paths)
     for file, content in zip(written, contents.values(), strict=True):
         if isinstance(content, Path):
             _copy(content, file)
@@ -100,6 +102,37 @@ def check_format(kind: str) -> None:
         raise InputError(f"no format {kind!r}: there are {', '.join(FORMATS)}")
 
 
+def check_target(path: Path, kind: str, photos: Sequence[Path]) -> None:
+    """Refuse a place that the format cannot be written to, or that is one of the photos."""
+    if kind in FOLDERS and path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file, but the format {kind!r} is a folder: choose another name")
+    if kind not in FOLDERS and path.is_dir():
+        raise InputError(f"{path} is a folder, but the format {kind!r} is one file: add a file name")
+    if kind not in FOLDERS:
+        _check_photo(path, {os.path.realpath(photo) for photo in photos})
+        if path.suffix.lower() in SUFFIXES:
+            raise InputError(f"{path} is called as a photo is, but it will hold boxes: choose another suffix")
+
+
+def _check_photo(path: Path, photos: Container[str]) -> None:
+    if os.path.realpath(path) in photos:
+        raise InputError(f"{path} is one of the photos, which would be overwritten: write elsewhere")
+
+
+def _check_files(files: Sequence[Path], contents: Contents, photos: Sequence[Path]) -> None:
+    """Before the first file is written: that none is a photo, and that the names of all are possible."""
+    real = {os.path.realpath(photo) for photo in photos}
+    for file, content in zip(files, contents.values(), strict=True):
+        if long := [part for part in file.parts if len(os.fsencode(part)) > LONGEST_NAME]:
+            raise InputError(
+                f"{long[0]} has more than the {LONGEST_NAME} bytes that a file's name may have: "
+                "give the photo or class a shorter name, or choose a format of one file"
+            )
+        itself = isinstance(content, Path) and os.path.realpath(content) == os.path.realpath(file)
+        if not itself:
+            _check_photo(file, real)
+
+
 def _options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
     known = [*signature(FORMATS[kind]).parameters][1:]
     if wrong := [name for name in options if name not in known]:
@@ -111,7 +144,7 @@ def _options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
 
 def _copy(source: Path, target: Path) -> None:
     try:
-        if target.exists() and target.samefile(source):
+        if os.path.realpath(target) == os.path.realpath(source):
             return
         content = source.read_bytes()
     except OSError as error:
@@ -153,7 +186,7 @@ def _matched(detections: Detections, images: ImageSet | Sequence[str | Path]) ->
 
 
 def _numbers(numbers: Numbers | None, images: Any, classes: tuple[str, ...], n: int) -> Numbers:
-    """The data set's own numbers, where it has them for all classes; or else 1, 2, 3, ..."""
+    """The data set's own numbers, where it has them for all classes."""
     if numbers is not None and set(classes) <= set(images.classes):
         return Numbers(numbers.images, tuple(numbers.classes[images.classes.index(name)] for name in classes))
-    return Numbers(tuple(range(1, n + 1)), tuple(range(1, len(classes) + 1)))
+    return Numbers.from_one(n, len(classes))

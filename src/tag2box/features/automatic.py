@@ -12,7 +12,7 @@ from tag2box.features.modes import BATCH
 from tag2box.features.networks.engine import How
 from tag2box.features.networks.inference import Part
 from tag2box.features.networks.precision import Speeds, fastest
-from tag2box.runtime.files import content_hash
+from tag2box.runtime.files import known_hash
 
 __all__ = ["cut_of", "how_of", "measure_precision", "mode_of", "network_of", "resolved"]
 
@@ -64,7 +64,8 @@ def measure_precision(config: FeaturesConfig) -> Speeds:
         how = how_of(replace(config, precision=precision), 1)
         return Part(network, (batch, h, w), how, start=start, grid=grid)
 
-    content = [content_hash(network.path), network.output, start, batch, h, config.grid]
+    graphs = [known_hash(path) for path in (network.path, network.int8) if path]
+    content = [graphs, network.output, start, batch, h, config.grid]
     return fastest(compiled, config.device, content, without=() if network.int8 else ("int8",))
 
 

@@ -17,16 +17,16 @@ ONNX file with a TOML of the same name beside it, which `tag2box network check` 
 `networks.inference` runs it, whole or cut in two.
 """
 
-import tempfile
+import hashlib
 import tomllib
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from tag2box.errors import InputError
+from tag2box.errors import InputError, Tag2BoxError
 from tag2box.features.networks import efficientnet
 from tag2box.runtime.config import toml_value
-from tag2box.runtime.files import cache_folder
+from tag2box.runtime.files import cache_folder, known_hash, write_whole
 
 __all__ = ["Network", "load_network", "network_toml"]
 
@@ -95,24 +95,30 @@ _MAPS = {
 
 
 def _cached(name: str, *, int8: bool) -> Path:
-    """The ONNX file of a built-in network, written at its first use (a temporary file, then one move)."""
-    weights = efficientnet.weights_file(name)
-    folder = cache_folder()
+    """The ONNX file of a built-in network, written at its first use, and again where it was damaged."""
     form = "-int8" if int8 else ""
-    path = folder / f"{name}{form}-{efficientnet.VARIANTS[name].sha256[:8]}-v{GRAPH_VERSION}.onnx"
-    if path.is_file():
+    path = cache_folder() / f"{name}{form}-{efficientnet.VARIANTS[name].sha256[:8]}-v{GRAPH_VERSION}.onnx"
+    seal = path.with_suffix(".sha256")
+    weights = efficientnet.weights_file(name)
+    if _is_sealed(path, seal):
         return path
     graph = efficientnet.to_onnx(name, weights, int8=int8)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
-            part.write(graph)
-        Path(part.name).replace(path)
-    except OSError as error:
+        write_whole(path, graph)
+        write_whole(seal, hashlib.sha256(graph).hexdigest() + "\n")
+    except Tag2BoxError as error:
         raise InputError(
-            f"cannot write {path}: {error.strerror}. Set TAG2BOX_CACHE to a folder that can be written"
+            f"cannot write {path} ({error.__cause__}): set TAG2BOX_CACHE to a folder that can be written"
         ) from error
     return path
+
+
+def _is_sealed(path: Path, seal: Path) -> bool:
+    """Whether the file holds what was written to it, by the hash that was written after it."""
+    try:
+        return known_hash(path) == seal.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def _described(path: Path, toml: Path) -> Network:

@@ -1,58 +1,43 @@
 """Nearest windows, image by image: for each query window its nearest window (L2) in every image, and of
-those the k nearest. Exact, at the speed of 8-bit arithmetic.
+those the k nearest. Exact, at the speed of BLAS in float32.
 
-1. Scan: every image gets a lower bound on its distance, from bytes of the first rotated dimensions.
-2. The k images with the lowest bounds are measured; their largest distance is a limit.
-3. Every other image whose bound lies within the limit is measured too. No other can be among the k.
+1. Score all windows by w·q - |w|²/2, in products of float32; keep the two best of each image and query.
+2. What a score may be wrong by has a bound. So images are known that cannot be among the k nearest.
+3. Of all others the best window is measured in float64; every window, where the second may be as near.
 
-To measure a pair: score all windows of the image by bytes, then measure in floats those that the error of
-the bytes leaves in question. `index.py` has the bounds, `int8.py` the arithmetic.
+Rows are centered first, which no distance notices and which makes the bound small. With u = 2⁻²⁴, c the
+center and r = |x - c| + |c| / d, a score is wrong by at most u (d + 7) (r_q² + r_w²), whatever the order of
+the sums: d + 3 for the product and the norm, in float32 and of rows rounded to it, the rest for the last
+subtraction and for distances that are equal once they are rounded.
 """
 
-from collections import deque
 from collections.abc import Container, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tag2box.errors import InputError
-from tag2box.neighbors.distance import as_rows
-from tag2box.neighbors.index import build_index
-from tag2box.neighbors.int8 import LANES, ROWS
-from tag2box.neighbors.kernels import (
-    Indexed,
-    Queries,
-    Tiles,
-    as_bytes,
-    pack,
-    scan,
-    search_all_tiles,
-    search_best_tile,
-)
-from tag2box.neighbors.pairs import Pairs, PairsByImage, about_kth, by_image, candidates, limits, nearest
+from tag2box.neighbors.kernels import keep_best_two, measure
 from tag2box.neighbors.record import Neighbors
 from tag2box.runtime.checks import check_at_least
-from tag2box.runtime.executor import n_workers
+from tag2box.runtime.executor import current_cluster, map_threads, n_workers
+from tag2box.runtime.halves import as_float32
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = [
-    "Neighbors",
-    "block_size",
-    "group_neighbors",
-    "nearest_images",
-    "neighbor_blocks",
-    "prepare",
-    "prepare_once",
-]
+__all__ = ["Neighbors", "block_size", "group_neighbors", "neighbor_blocks", "search_block"]
 
 Floats = NDArray[np.floating[Any]]
 
-TABLE = 1 << 28
-BLOCK = 4096  # queries: enough for whole tiles when an image is near to only a few in a hundred of them
+# Queries in a block: enough that reading X is nothing beside the products.
+BLOCK = 1024
+# Bytes of a block's table, and what it takes for a query and an image.
+TABLE, ENTRY = 1 << 28, 40
+ROWS = 512  # of X at a time: their products stay in the cache
+SAMPLE = 256  # rows that the center is found from
+UNIT, TINY = 2.0**-24, 1e-37  # of float32: the share it rounds by, and what it takes for zero
+LONGEST = 1e18  # its square, and the sum of two, fit float32
 
 
 def group_neighbors(
@@ -80,7 +65,7 @@ def group_neighbors(
     k : int
         The number of nearest images to find. The image of the query is one of them, at distance 0.
     block : int, default=None
-        The number of queries to search at a time. None gives every worker as many.
+        The number of queries to search at a time; None is as many as memory allows, shared among the workers.
     workers : int, default=None
         The number of threads; None means one per core.
     progress : callable, default=silent
@@ -95,7 +80,7 @@ def group_neighbors(
     Notes
     -----
     Distances are float64 sums of squared differences, rounded to float32. Memory beside X and the result:
-    d + 20 bytes per window, and 16 · block · (n_images + 3 k) bytes per worker, at most 0.4 GB.
+    4 bytes per window, and 40 · block · n_images bytes per worker, at most 0.3 GB.
 
     Examples
     --------
@@ -111,55 +96,15 @@ def group_neighbors(
     [[0.0, 0.5, 1.0]]
     """
     bounds, rows = _checked(X, offsets, queries, k)
-    return nearest_images(prepare(X, bounds), rows, k, block=block, workers=workers, progress=progress)
-
-
-def nearest_images(
-    indexed: Indexed,
-    rows: NDArray[np.int64],
-    k: int,
-    *,
-    block: int | None = None,
-    workers: int | None = None,
-    progress: Progress = silent,
-) -> Neighbors:
-    """`group_neighbors` of windows that are prepared already."""
     if block is None:
-        share = n_workers(workers)
-        rounds = -(-len(rows) // (share * block_size(indexed.offsets)))
-        block = max(-(-len(rows) // max(share * rounds, 1)), 1)
-    shape = len(rows), k
-    image, window, distance = (
-        np.empty(shape, np.int32),
-        np.empty(shape, np.int32),
-        np.empty(shape, np.float32),
-    )
+        block = min(block_size(bounds), max(-(-len(rows) // n_workers(workers)), 1))
+    image, window = np.empty((2, len(rows), k), np.int32)
+    distance = np.empty((len(rows), k), np.float32)
     done = 0
-    for part in _blocks(indexed, rows, k, block, workers, progress):
+    for part in neighbor_blocks(X, bounds, rows, k, block=block, workers=workers, progress=progress):
         here = slice(done, done := done + len(part.image))
         image[here], window[here], distance[here] = part.image, part.window, part.distance
-    return Neighbors(image, window, distance, rows, _own(indexed.offsets, rows))
-
-
-def prepare(X: Floats, offsets: ArrayLike) -> Indexed:
-    """The windows as they are searched: what takes one pass over all of them, once for many queries."""
-    bounds = np.asarray(offsets, np.int64)
-    return Indexed(as_rows(X), bounds, build_index(X, bounds))
-
-
-def prepare_once(X: Floats, offsets: NDArray[np.int64]) -> Indexed:
-    """The same, which this process keeps for the next call with the same part of the same file.
-
-    A worker of a cluster has many tasks of one search, and no file of a run is written twice.
-    """
-    if not isinstance(X, np.memmap):
-        return prepare(X, offsets)
-    return _prepared(str(X.filename), X.offset, X.dtype.str, X.shape, offsets.tobytes())
-
-
-@lru_cache(maxsize=1)
-def _prepared(file: str, offset: int, dtype: str, shape: tuple[int, ...], offsets: bytes) -> Indexed:
-    return prepare(np.memmap(file, dtype, "r", offset, shape), np.frombuffer(offsets, np.int64))
+    return Neighbors(image, window, distance, rows, _own(bounds, rows))
 
 
 def neighbor_blocks(
@@ -176,97 +121,119 @@ def neighbor_blocks(
     """`group_neighbors` block by block, in order: queries [b * block : (b + 1) * block] for b not in `skip`.
 
     Each is a pure function of (X, offsets, its queries, k): who stores them can go on where a run stopped.
-    The default of `block` depends on the number of images alone.
+    The default of `block` depends on the number of images alone. On a cluster a block is a task.
     """
     bounds, rows = _checked(X, offsets, queries, k)
-    block = block_size(offsets) if block is None else block
-    yield from _blocks(prepare(X, bounds), rows, k, block, workers, progress, skip=skip)
-
-
-def _blocks(
-    indexed: Indexed,
-    rows: NDArray[np.int64],
-    k: int,
-    block: int,
-    workers: int | None,
-    progress: Progress,
-    *,
-    skip: Container[int] = (),
-) -> Iterator[Neighbors]:
+    block = block_size(bounds) if block is None else block
     check_at_least(1, block=block)
-    search, own = _Search(indexed, k), _own(indexed.offsets, rows)
-    blocks = [slice(i, i + block) for b, i in enumerate(range(0, len(rows), block)) if b not in skip]
+    blocks = [rows[i : i + block] for b, i in enumerate(range(0, len(rows), block)) if b not in skip]
+    cluster = current_cluster()
+    search = partial(search_block, cluster.shared(X) if cluster else X, bounds, k)
     progress("neighbors", 0, len(blocks))
-    with ThreadPoolExecutor(n_workers(workers)) as threads:
-        waiting: deque[Future[Neighbors]] = deque()
-        done = 0
-        for part in blocks:
-            waiting.append(threads.submit(search, rows[part], own[part]))
-            if len(waiting) > n_workers(workers):
-                yield waiting.popleft().result()
-                progress("neighbors", done := done + 1, len(blocks))
-        while waiting:
-            yield waiting.popleft().result()
-            progress("neighbors", done := done + 1, len(blocks))
-
-
-def _own(bounds: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The image of each row."""
-    return (np.searchsorted(bounds, rows, side="right") - 1).astype(np.int32)
+    for done, part in enumerate(map_threads(search, blocks, workers=workers), start=1):
+        progress("neighbors", done, len(blocks))
+        yield part
 
 
 def block_size(offsets: ArrayLike) -> int:
     """Queries in a block by default: their table of images stays within `TABLE` bytes."""
-    return int(np.clip(TABLE // (16 * max(len(np.asarray(offsets)), 1)), LANES, BLOCK))
+    return int(np.clip(TABLE // (ENTRY * len(np.asarray(offsets))), 1, BLOCK))
 
 
-@dataclass(frozen=True)
-class _Search:
-    indexed: Indexed
-    k: int
+def search_block(X: Floats, offsets: NDArray[np.int64], k: int, rows: NDArray[np.int64]) -> Neighbors:
+    """`group_neighbors` of the query windows `rows`, all at once."""
+    found = _scan(X, offsets, rows)
+    # At least k images score this, whatever the errors.
+    reached = np.partition(found.best - found.slack, -k, axis=0)[-k]
+    near = found.best + found.slack >= reached
+    distance = _measure(X, offsets, rows, found, near)
+    # A distance is not negative: its bits are in its own order, and the image breaks ties.
+    keys = distance.view(np.int32).astype(np.int64) << 32 | np.arange(len(distance))[:, None]
+    keys = np.sort(np.partition(keys, k - 1, axis=0)[:k], axis=0).T
+    image = (keys & 0xFFFFFFFF).astype(np.int32)
+    return Neighbors(
+        image,
+        found.window[image, np.arange(len(rows))[:, None]],
+        (keys >> 32).astype(np.int32).view(np.float32),
+        rows,
+        _own(offsets, rows),
+    )
 
-    def __call__(self, rows: NDArray[np.int64], own: NDArray[np.int32]) -> Neighbors:
-        queries = self._queries(rows, own)
-        tiles, lower = self._scan(queries)
-        # The k images of lowest bound; the windows found in them limit how far the k nearest can be.
-        near = about_kth(lower, self.k)
-        anything = np.full(len(rows), np.inf, np.float32)
-        some, left = self._measure(queries, tiles, anything, candidates(lower, -anything, near))
-        limit = limits(some, self.k)
-        # Every other image within the limit; then what the best tile alone could not tell, of both.
-        more, more_left = self._measure(queries, tiles, limit, candidates(lower, near, limit))
-        search_all_tiles(self.indexed, queries, limit, left, some)
-        search_all_tiles(self.indexed, queries, limit, more_left, more)
-        return Neighbors(*nearest(self.k, some, more), rows, own)
 
-    def _queries(self, rows: NDArray[np.int64], own: NDArray[np.int32]) -> Queries:
-        index = self.indexed.codes
-        padded = index.start[own] + rows - self.indexed.offsets[own]
-        blocks, groups = -(-len(rows) // LANES), index.W.shape[1]
-        packed = np.empty((blocks, groups, LANES), np.int32)
-        for b in range(blocks):
-            pack(index.W, padded[b * LANES : (b + 1) * LANES], packed[b])
-        words = np.zeros((len(rows), -(-groups // 16) * 16), np.int32)
-        as_bytes(index.W, padded, words)
-        norm, error = np.zeros((2, blocks * LANES), np.float32)
-        norm[: len(rows)], error[: len(rows)] = index.norm[padded], index.error[padded]
-        return Queries(rows, padded, norm, error, packed, words)
+def _own(offsets: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The image of each row."""
+    return (np.searchsorted(offsets, rows, side="right") - 1).astype(np.int32)
 
-    def _scan(self, queries: Queries) -> tuple[Tiles, NDArray[np.float32]]:
-        """Each image's two best tiles for each query, and lower bounds on its distance: (n, n_images)."""
-        most = int(np.diff(self.indexed.codes.start).max()) // ROWS
-        mask = (1 << (most - 1).bit_length()) - 1
-        tiles, lower = scan(self.indexed.codes, queries, mask)
-        return tiles, np.ascontiguousarray(lower[:, : len(queries.row)].T)
 
-    def _measure(
-        self, queries: Queries, tiles: Tiles, limit: NDArray[np.float32], listed: tuple[Any, Any]
-    ) -> tuple[Pairs, PairsByImage]:
-        """The nearest window in the best tile of each image listed, and the pairs that need all tiles."""
-        at, image = listed
-        order = by_image(at, image, len(self.indexed.offsets) - 1)
-        window, distance, left = search_best_tile(self.indexed, queries, tiles, limit, order)
-        return Pairs(at, image, window, distance), left
+class _Scan(NamedTuple):
+    """Of each image for each query, (n_images, n_queries): its two best scores, the window of the best, and
+    what a score may be wrong by. An image without windows scores minus infinity."""
+
+    best: NDArray[np.float32]
+    second: NDArray[np.float32]
+    window: NDArray[np.int32]
+    slack: NDArray[np.float32]
+
+
+def _scan(X: Floats, offsets: NDArray[np.int64], rows: NDArray[np.int64]) -> _Scan:
+    shape, d = (len(offsets) - 1, len(rows)), X.shape[1]
+    best, second = np.full((2, *shape), -np.inf, np.float32)
+    window = np.zeros(shape, np.int32)
+    center = _center(X)
+    Q, q_size = _centered(X[rows], center)
+    columns = np.ascontiguousarray(Q.T)
+    w_size = np.empty(len(X), np.float32)
+    products = np.empty((ROWS, len(rows)), np.float32)
+    for a in range(0, len(X), ROWS):
+        W, size = _centered(X[a : a + ROWS], center)
+        if not (size < LONGEST**2).all():
+            row = a + int(np.argmin(size < LONGEST**2))
+            raise InputError(f"X must be finite, its rows shorter than {LONGEST:g}, but row {row} is not")
+        w_size[a : a + ROWS] = size
+        with np.errstate(invalid="ignore"):  # a query may be one of the rows to come
+            scores = np.matmul(W, columns, out=products[: len(W)])
+        keep_best_two(scores, size, a, offsets, best, second, window)
+    filled = np.flatnonzero(np.diff(offsets))
+    largest = np.zeros(shape[0], np.float32)
+    largest[filled] = np.maximum.reduceat(w_size, offsets[filled])
+    more = np.linalg.norm(center) / d
+    radii = [(np.sqrt(size) + more) ** 2 for size in (largest, q_size)]
+    slack = UNIT * (d + 16) * np.add.outer(*radii) + d * TINY
+    return _Scan(best, second, window, slack.astype(np.float32))
+
+
+def _center(X: Floats) -> NDArray[np.float32]:
+    """The median of some rows, which a few that are far out do not move."""
+    rows = X[np.linspace(0, len(X) - 1, min(len(X), SAMPLE)).astype(np.intp)]
+    with np.errstate(all="ignore"):
+        center = np.median(rows.astype(np.float64), axis=0).astype(np.float32)
+    return np.nan_to_num(center, posinf=0, neginf=0)
+
+
+def _centered(X: Floats, center: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Rows less the center, and their squared norms."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = as_float32(X)
+        rows -= center
+        return rows, np.einsum("ij,ij->i", rows, rows)
+
+
+def _measure(
+    X: Floats, offsets: NDArray[np.int64], rows: NDArray[np.int64], found: _Scan, near: NDArray[np.bool_]
+) -> NDArray[np.float32]:
+    """The distances of near images, (n_images, n_queries), infinity elsewhere; their windows in `found`."""
+    unsure = found.second >= found.best - 2 * found.slack
+    distance = np.full(near.shape, np.inf, np.float32)
+    queries = _exact(X[rows])
+    for i in np.flatnonzero(near.any(axis=1)):
+        windows = _exact(X[offsets[i] : offsets[i + 1]])
+        measure(windows, offsets[i], queries, near[i], unsure[i], found.window[i], distance[i])
+    return distance
+
+
+def _exact(X: Floats) -> Floats:
+    """The same numbers, as numba computes with them."""
+    return as_float32(X) if X.dtype == np.float16 else np.ascontiguousarray(X)
 
 
 def _checked(

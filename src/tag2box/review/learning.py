@@ -14,6 +14,7 @@ from typing import Any
 
 from tag2box.errors import Tag2BoxError
 from tag2box.run_folder import RunFolder, fit_run
+from tag2box.runtime.processes import child_environment
 
 __all__ = ["Learning", "learn_again"]
 
@@ -34,7 +35,12 @@ class Learning:
                 self.status = {"state": "working", "label": "starting", "done": 0, "total": 1}
                 command = [sys.executable, "-m", "tag2box.review.learning", str(self.folder)]
                 self._process = subprocess.Popen(
-                    command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+                    command,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    encoding="utf-8",
+                    env=child_environment(),
                 )
                 threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
             return self.status

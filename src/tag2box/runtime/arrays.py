@@ -18,6 +18,8 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.runtime.files import open_itself
+
 __all__ = [
     "checksum",
     "npy_header",
@@ -50,7 +52,7 @@ def write_array(path: Path, array: Array) -> int:
     """Write a `.npy` file and wait until it is on the disk; returns its checksum."""
     array = np.asarray(array, order="C")
     header = npy_header(array.shape, array.dtype)
-    with path.open("wb") as file:
+    with open_itself(path, "wb") as file:
         file.write(header)
         file.write(array.data)  # np.save would swallow what the system says when the disk is full
         file.flush()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -24,6 +25,7 @@ from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.executor import on_cluster
 from tag2box.runtime.files import write_whole
+from tag2box.runtime.processes import safe_children
 from tag2box.runtime.references import from_bytes, shared, to_bytes
 
 __all__ = ["Cluster", "using"]
@@ -35,6 +37,11 @@ INSTALL = "--cluster needs Dask: pip install 'tag2box[dask]'"
 PATIENCE = 20
 # Tasks that wait at a worker beside the one that it works on; and how often one is tried that died with it.
 WAITING, TRIES = 2, 5
+# Pages about the cluster, which a run does not need: every user of the machine could read them.
+NO_PAGES: dict[str, Any] = {
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
 # A network that is loaded serves one caller at a time.
 _ALONE = threading.Lock()
 
@@ -178,21 +185,47 @@ def _without_interrupts() -> Iterator[None]:
 
 
 @contextmanager
+def _local_workers(n: int) -> Iterator[Any]:
+    """`n` Dask workers on this machine, which obey this process alone.
+
+    A scheduler does whatever those tell it who can connect, and every user of a machine can connect to its
+    ports. So both sides show a certificate that is made for this cluster alone, and kept nowhere.
+    """
+    try:
+        import dask
+        from distributed import LocalCluster, Security
+
+        security = Security.temporary()
+    except ImportError:
+        raise InputError(INSTALL) from None
+    with TemporaryDirectory(prefix="tag2box-") as scratch, safe_children():
+        with _without_interrupts(), dask.config.set(NO_PAGES):
+            workers = LocalCluster(
+                n_workers=n,
+                threads_per_worker=1,
+                security=security,
+                dashboard_address=None,
+                # Even without pages there is a server for them: on any free port, for a second cluster here.
+                scheduler_kwargs={"dashboard_address": "127.0.0.1:0"},
+                local_directory=scratch,
+                silence_logs=logging.ERROR,
+            )
+        with workers:
+            yield workers
+
+
+@contextmanager
 def _client(where: Any) -> Iterator[Any]:
     if not isinstance(where, str):
         yield where
         return
     try:
-        from distributed import Client, LocalCluster
+        from distributed import Client
     except ImportError:
         raise InputError(INSTALL) from None
     kind, _, rest = where.partition(":")
     if kind == "local" and rest.isdecimal() and int(rest) > 0:
-        # Any free port for its page: with the usual one, a second cluster on the machine would be warned.
-        how = {"n_workers": int(rest), "threads_per_worker": 1, "dashboard_address": ":0"}
-        with _without_interrupts():
-            workers = LocalCluster(**how, silence_logs=logging.ERROR)
-        with workers, Client(workers) as client:
+        with _local_workers(int(rest)) as workers, Client(workers) as client:
             yield client
         return
     if "://" not in where:
@@ -201,7 +234,7 @@ def _client(where: Any) -> Iterator[Any]:
         )
     try:
         client = Client(where, timeout=PATIENCE)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, TypeError) as error:  # the last: tls:// without certificates
         raise InputError(f"no Dask scheduler answers at {where}: {error}") from error
     with client:
         yield client

@@ -6,20 +6,24 @@ results do not depend on who compiled.
 """
 
 import logging
-import platform
 from collections.abc import Callable
 from functools import partial
 from pickle import UnpicklingError
 from typing import Any, TypeVar, cast
 
 from numba import njit
-from numba.core import codegen, config, event
+from numba.core import event
 
-__all__ = ["cpu_features", "is_x86", "kernel"]
+__all__ = ["kernel"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 log = logging.getLogger("tag2box")
+
+# numba takes settings from a `.numba_config.yaml` in the current folder, among them where compiled code is
+# loaded from. That folder may hold a stranger's data: only variables of the environment count.
+config._config_fname = ""
+config.reload_config()  # type: ignore[no-untyped-call]
 
 
 def kernel(function: F) -> F:
@@ -39,18 +43,6 @@ def _what_is_cached(load: Callable[[], dict[Any, str]]) -> dict[Any, str]:
         return load()
     except (AttributeError, ImportError, LookupError, TypeError, ValueError, EOFError, UnpicklingError):
         return {}
-
-
-def cpu_features() -> set[str]:
-    """What numba compiles for, in LLVM's names: this processor's, or those that NUMBA_CPU_FEATURES names."""
-    given: str | None = config.CPU_FEATURES  # type: ignore[attr-defined]
-    text: str = codegen.get_host_cpu_features() if given is None else given  # type: ignore[no-untyped-call]
-    return {name[1:] for name in text.split(",") if name.startswith("+")}
-
-
-def is_x86() -> bool:
-    """Whether this is a processor of Intel's or AMD's kind, with 64 bits."""
-    return platform.machine().lower() in {"x86_64", "amd64"}
 
 
 class _Announcer(event.Listener):

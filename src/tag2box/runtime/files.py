@@ -11,10 +11,10 @@ import warnings
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tag2box.errors import Tag2BoxError
 
@@ -23,7 +23,9 @@ __all__ = [
     "cache_folder",
     "checked_json",
     "content_hash",
+    "known_hash",
     "locked",
+    "open_itself",
     "read_sealed",
     "sync_folder",
     "to_json",
@@ -39,8 +41,19 @@ SURROGATE = re.compile("[\ud800-\udfff]")
 # Files that are being written. A process is known by its number and, as numbers come again and machines may
 # share a folder, by a word: four letters are the machine's, four are random.
 TEMPORARY = re.compile(r"\..+\.(\d{1,10})-([0-9a-f]{8})-\d+\.tag2box")
+# Bytes of a file's own name in that: with the rest it stays below the 255 that a name may have.
+LONGEST = 200
 MACHINE = f"{zlib.crc32(platform.node().encode()) & 0xFFFF:04x}"
 PROCESS, WRITES = f"{MACHINE}{secrets.token_hex(2)}", count()
+# What to do where the system refuses to write; a full disk is the usual reason.
+ROOM = "make room or choose another folder, and run again"
+ADVICE = {
+    **dict.fromkeys(
+        (errno.EACCES, errno.EPERM, errno.EROFS),
+        "that folder cannot be written: choose another, or copy the run to one that can, and run again",
+    ),
+    errno.ELOOP: "it is a link to a file elsewhere, which is not followed: remove it and run again",
+}
 SEAL_BYTES = 4
 ALONE = "see to it that only one run at a time works there"
 
@@ -53,7 +66,7 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         raise Tag2BoxError(
             f"cannot write {path}: {error.strerror or error}; "
-            f"what was finished before is whole: make room or choose another folder, and run again"
+            f"what was finished before is whole: {ADVICE.get(error.errno or 0, ROOM)}"
         ) from error
 
 
@@ -67,7 +80,8 @@ def write_whole(path: Path, content: str | bytes, *, lasting: bool = True) -> No
         path.parent.mkdir(parents=True, exist_ok=True)
         _sweep(path.parent)
         # A name that no other writer takes; opened as any file is, so that others may read it as usual.
-        temporary = path.with_name(f".{path.name}.{os.getpid()}-{PROCESS}-{next(WRITES)}.tag2box")
+        begin = os.fsencode(path.name)[:LONGEST].decode(errors="ignore")
+        temporary = path.with_name(f".{begin}.{os.getpid()}-{PROCESS}-{next(WRITES)}.tag2box")
         try:
             with temporary.open("xb") as file:
                 file.write(data)
@@ -157,7 +171,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 def _append(path: Path, line: str) -> None:
-    with path.open("ab+") as file:
+    with open_itself(path, "ab+") as file:
         if file.tell():
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
@@ -165,6 +179,18 @@ def _append(path: Path, line: str) -> None:
         file.write(line.encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def open_itself(path: Path, mode: str) -> IO[Any]:
+    """Open a file of a run folder to write: itself, never a file elsewhere that a link in its place names.
+
+    A run folder may come from others. Files that are written whole take the place of a link anyway.
+    """
+    return open(path, mode, opener=_open_itself)
+
+
+def _open_itself(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)  # Windows has no such flag
 
 
 def sync_folder(folder: Path) -> None:
@@ -181,6 +207,17 @@ def content_hash(path: Path) -> str:
     """SHA-256 of the file's bytes, as 64 hexadecimal digits."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def known_hash(path: Path) -> str:
+    """`content_hash` of a file that is asked for often: it is read again where it has been written since."""
+    state = path.stat()
+    return _known_hash(path, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+
+
+@lru_cache(maxsize=64)
+def _known_hash(path: Path, _size: int, _modified: int, _changed: int) -> str:
+    return content_hash(path)
 
 
 @contextmanager

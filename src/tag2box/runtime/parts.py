@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tag2box.errors import Tag2BoxError
 from tag2box.runtime.arrays import checksum, npy_header, npz_bytes, read_npz
-from tag2box.runtime.files import append_line, to_json, write_whole, writing
+from tag2box.runtime.files import append_line, open_itself, to_json, write_whole, writing
 from tag2box.runtime.packing import pack, unpack
 
 __all__ = ["BROKEN", "Block", "DamagedError", "Place", "Rows", "Shards", "intact_rows", "rows_are_intact"]
@@ -89,7 +89,7 @@ class Rows:
         """Room for all rows now: a full disk is found before the work, not after hours."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
-        with self.file.open("wb") as file:
+        with open_itself(self.file, "wb") as file:
             file.write(self.header)
             file.flush()
             if hasattr(os, "posix_fallocate"):  # macOS has none
@@ -141,7 +141,7 @@ class Place:
                 f"where {self.shape} was expected"
             )
         data = np.ascontiguousarray(X, self.dtype).data
-        with writing(self.file), self.file.open("r+b") as file:
+        with writing(self.file), open_itself(self.file, "r+b") as file:
             file.seek(self.start)
             file.write(data)
             file.flush()

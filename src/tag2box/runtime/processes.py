@@ -1,4 +1,7 @@
-"""How processes end: a worker that died, workers whose parent is gone, a run that is told to stop.
+"""How processes start and end: what a child is given, why a worker died, a run that is told to stop.
+
+A child of ours imports nothing from the folder that it is started in: people work in folders of data that
+others made, and there a `json.py` is a file like any other. Python would run it in the place of its own.
 
 What a run has finished is whole on the disk at any moment. So it may end at once, and goes on another time.
 """
@@ -10,11 +13,27 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import cache
 
-__all__ = ["ends_on_sigterm", "follow_parent", "why_it_died"]
+__all__ = [
+    "ONE_THREAD",
+    "SAFE",
+    "child_environment",
+    "ends_on_sigterm",
+    "follow_parent",
+    "safe_children",
+    "unwinds_on_sigterm",
+    "why_it_died",
+]
+
+# Python's word for: modules are not looked for in the current folder.
+SAFE = {"PYTHONSAFEPATH": "1"}
+# Libraries inside a worker are held to one thread each: workers must not fight for the cores.
+ONE_THREAD = {
+    f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA", "NUMEXPR")
+} | {"VECLIB_MAXIMUM_THREADS": "1"}
 
 # What is likely behind a signal, and what to do about it.
 CAUSES = {
@@ -29,6 +48,34 @@ UNKNOWN = "run again to go on, with fewer workers if memory ran out"
 ENDED = "tag2box: ended by SIGTERM; what was finished is kept: the same command goes on from there\n"
 # joblib's helper process tidies up behind one that has ended, and need not warn of it.
 TIDYING = "ignore:resource_tracker"
+
+# The value of the variable in SAFE before each `safe_children` that lasts.
+_before: list[str | None] = []
+
+
+def child_environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of every process that we start: this one's, `more`, and no modules of a stranger."""
+    return os.environ | SAFE | dict(more or {})
+
+
+@contextmanager
+def safe_children() -> Iterator[None]:
+    """While this lasts, processes that a library starts get it too, where it lets nobody say so.
+
+    The program that we are a library of has its environment back afterwards.
+    """
+    ((name, value),) = SAFE.items()
+    _before.append(os.environ.get(name))
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        # Of several threads, the last to leave takes what the first has found.
+        before = _before.pop()
+        if before is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = before
 
 
 def why_it_died(message: str) -> str:
@@ -60,21 +107,47 @@ def ends_on_sigterm() -> Iterator[None]:
 
     A thread waits for it: Python's own handlers would wait for the main thread to leave a kernel.
     """
-    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+    if not _gets_signals():
         yield
         return
     receiver, sender = os.pipe()
     os.set_blocking(sender, False)
-    before = signal.signal(signal.SIGTERM, lambda *_: None), signal.set_wakeup_fd(sender)
     threading.Thread(target=_wait_for_sigterm, args=(receiver,), daemon=True).start()
     sys.warnoptions.append(TIDYING)
     try:
-        yield
+        with _sigterm(lambda *_: None, sender):
+            yield
     finally:
         sys.warnoptions.remove(TIDYING)
+        os.close(sender)  # the thread reads the end of the pipe, and ends
+
+
+@contextmanager
+def unwinds_on_sigterm() -> Iterator[None]:
+    """While this lasts, SIGTERM is as Ctrl+C: a server has folders and processes to put away."""
+    with _sigterm(_unwind, -1) if _gets_signals() else nullcontext():
+        yield
+
+
+def _gets_signals() -> bool:
+    return sys.platform != "win32" and threading.current_thread() is threading.main_thread()
+
+
+@contextmanager
+def _sigterm(handler: Callable[..., None], sender: int) -> Iterator[None]:
+    """What SIGTERM does; sender: where its number is written to as well."""
+    before = signal.signal(signal.SIGTERM, handler), signal.set_wakeup_fd(sender)
+    try:
+        yield
+    finally:
         signal.set_wakeup_fd(before[1])
         signal.signal(signal.SIGTERM, before[0])
-        os.close(sender)  # the thread reads the end of the pipe, and ends
+
+
+def _unwind(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+    os.write(2, b"tag2box: ended by SIGTERM\n")
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 def _wait_for_sigterm(receiver: int) -> None:

@@ -16,20 +16,17 @@ from pickle import loads
 from typing import Any, TypeVar
 
 from joblib.externals.loky import get_reusable_executor, process_executor
+from joblib.externals.loky.backend import resource_tracker
 from joblib.externals.loky.backend.reduction import dumps
 from joblib.externals.loky.backend.utils import kill_process_tree
 
-from tag2box.runtime.processes import follow_parent
+from tag2box.runtime.processes import ONE_THREAD, SAFE, follow_parent, safe_children
 
 __all__ = ["in_workers"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-# Libraries inside a worker are held to one thread each: workers must not fight for the cores.
-THREADS = {
-    f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMBA", "NUMEXPR")
-} | {"VECLIB_MAXIMUM_THREADS": "1"}
 # Items that are on their way for each worker, the one that it works on among them.
 AHEAD = 4
 # Seconds after which workers that have nothing to do end, as joblib has it.
@@ -95,8 +92,9 @@ def _cancel(waiting: Iterable[tuple[object, Future[Any]]]) -> None:
 def _pool(size: int, most: int) -> Any:
     """At least `size` and at most `most` worker processes, those of an earlier call where they are alive."""
     _size[0] = min(max(size, _size[0]), most)
+    _start_trackers()
     pool = get_reusable_executor(
-        _size[0], timeout=IDLE, initializer=_start, initargs=(os.getpid(),), env=THREADS
+        _size[0], timeout=IDLE, initializer=_start, initargs=(os.getpid(),), env=ONE_THREAD | SAFE
     )
     if sys.platform == "linux":
         import fcntl
@@ -104,6 +102,16 @@ def _pool(size: int, most: int) -> Any:
         with suppress(OSError, AttributeError):  # the system allows less: then it takes a little longer
             fcntl.fcntl(pool._result_queue._reader.fileno(), fcntl.F_SETPIPE_SZ, PIPE)
     return pool
+
+
+def _start_trackers() -> None:
+    """The processes that tidy up behind workers, loky's and Python's, which take no environment of ours."""
+    with safe_children():
+        resource_tracker.ensure_running()
+        if os.name == "posix":
+            from multiprocessing import resource_tracker as pythons
+
+            pythons.ensure_running()
 
 
 def _start(parent: int) -> None:

@@ -8,6 +8,7 @@ POST /train      the same, of older versions
 import secrets
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +21,37 @@ from starlette.routing import Route
 from tag2box.data.formats.labelstudio import address_of
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.review.learning import Learning
+from tag2box.review.session import Session
 from tag2box.serving.fetching import Source
 from tag2box.serving.label_config import Controls, read_config
 from tag2box.serving.label_studio import Annotators
-from tag2box.serving.pool import Pool
+from tag2box.serving.pool import Limits, Pool, pool_of
 from tag2box.serving.uploads import checked
 from tag2box.web.answers import ERRORS, as_json, body_as_json
 from tag2box.web.guard import Door, Guard
+from tag2box.web.listening import greeting, listening, run
 
-__all__ = ["Backend", "make_app"]
+__all__ = ["Backend", "make_app", "serve"]
+
+# Bytes of the tasks of a project, and their annotations.
+MOST_BYTES = 50_000_000
 
 SAVED = frozenset({"ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREATED"})
 NOT_THEIRS = (KeyError, TypeError, AttributeError, ValueError, IndexError)
+
+
+def serve(
+    session: Session, source: Source | None, min_score: float, door: Door, say: Callable[[str], None]
+) -> None:
+    """Serve the run of `session` to Label Studio until Ctrl+C, and say where."""
+    with listening(door.host, door.port) as port, pool_of(session.run.folder, Limits()) as (pool, folder):
+        door = replace(door, port=port.getsockname()[1], most_bytes=MOST_BYTES)
+        backend = Backend(Annotators(session, min_score), pool, folder, source)
+        say(greeting("Backend URL for Label Studio:", door))
+        try:
+            run(make_app(backend, door), port)
+        finally:
+            backend.learning.stop()
 
 
 def make_app(backend: "Backend", door: Door) -> Guard:
@@ -111,9 +131,8 @@ class Backend:
     def _event(self, given: dict[str, Any]) -> dict[str, Any]:
         action = given.get("action")
         if action in SAVED:
-            controls = self._controls(given["project"]["label_config"])
             pairs = zip(_list(given["task"]), _list(given["annotation"]), strict=True)
-            return {"boxes": sum(self.annotators.save(task, each, controls) for task, each in pairs)}
+            return {"boxes": self._save(list(pairs), given["project"]["label_config"])}
         if action == "ANNOTATIONS_DELETED":
             for annotation in given["annotations"]:
                 self.annotators.forget(annotation)
@@ -126,11 +145,21 @@ class Backend:
         return as_json(await _told(self._train, request), 201)
 
     def _train(self, given: dict[str, Any]) -> dict[str, Any]:
-        controls = self._controls(given["label_config"])
-        for task in given["annotations"]:
-            for annotation in task["annotations"]:
-                self.annotators.save(task, annotation, controls)
+        pairs = [(task, each) for task in given["annotations"] for each in task["annotations"]]
+        self._save(pairs, given["label_config"])
         return dict(self.learning.start())
+
+    def _save(self, pairs: list[tuple[Any, Any]], config: Any) -> int:
+        """Save (task, annotation), and return the number of boxes; one that is wrong stops no other."""
+        controls, boxes, wrong = self._controls(config), 0, []
+        for task, annotation in pairs:
+            try:
+                boxes += self.annotators.save(task, annotation, controls)
+            except NOT_THEIRS as error:
+                wrong.append(_described(error))
+        if wrong:
+            raise InputError(f"{len(wrong)} of {len(pairs)} annotations are not saved: {wrong[0]}")
+        return boxes
 
     def _controls(self, config: Any) -> Controls:
         return read_config(config, self.annotators.session.images.classes)
@@ -145,10 +174,13 @@ async def _told(take: Callable[[dict[str, Any]], dict[str, Any]], request: Reque
     given = await _given(request)
     try:
         return await run_in_threadpool(take, given)
-    except InputError:
-        raise
     except NOT_THEIRS as wrong:
-        raise InputError(f"not an event of Label Studio: {type(wrong).__name__} {wrong}") from None
+        raise InputError(_described(wrong)) from None
+
+
+def _described(wrong: Exception) -> str:
+    ours = isinstance(wrong, InputError)
+    return str(wrong) if ours else f"not an event of Label Studio: {type(wrong).__name__} {wrong}"
 
 
 async def _given(request: Request) -> dict[str, Any]:

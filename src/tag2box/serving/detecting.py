@@ -5,7 +5,9 @@ GET /openapi.json     all of it, for programs      GET /          the same as a 
 """
 
 import json
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
@@ -19,20 +21,32 @@ from starlette.routing import Route
 
 import tag2box
 from tag2box.errors import InputError
-from tag2box.serving.pool import DiedError, FullError, Pool, TooSlowError
-from tag2box.serving.uploads import TooLargeError, TooLongError, checked, received
+from tag2box.serving.pool import DiedError, FullError, Limits, Pool, TooSlowError, pool_of
+from tag2box.serving.uploads import TooLargeError, checked, received
 from tag2box.web.answers import ERRORS, NOT_KEPT, as_json, error
 from tag2box.web.guard import Door, Guard
+from tag2box.web.listening import greeting, listening, run
 
-__all__ = ["make_app", "openapi"]
+__all__ = ["make_app", "openapi", "serve"]
 
-STATUS: dict[type[Exception], int] = {
-    TooLargeError: 413,
-    TooLongError: 408,
-    TooSlowError: 504,
-    DiedError: 422,
-}
+# Bytes that a form has around its file.
+FRAME = 10_000
+
+STATUS: dict[type[Exception], int] = {TooLargeError: 413, TooSlowError: 504, DiedError: 422}
 TYPES = {"page.css": "text/css", "try.js": "text/javascript"}
+
+
+def serve(place: Path, limits: Limits, door: Door, say: Callable[[str], None]) -> None:
+    """Serve the detector of `place`, a run folder or a file, until Ctrl+C, and say where."""
+    with listening(door.host, door.port) as port, pool_of(place, limits) as (pool, folder):
+        door = replace(
+            door,
+            port=port.getsockname()[1],
+            most_bytes=limits.most_bytes + FRAME,
+            seconds=limits.seconds,
+        )
+        say(greeting(f"Serving {', '.join(pool.classes)} at", door))
+        run(make_app(pool, folder, door), port)
 
 
 def make_app(pool: Pool, folder: Path, door: Door) -> Guard:
@@ -59,7 +73,7 @@ class _Pages:
         least, limits = _least(request), self.pool.limits
         async with AsyncExitStack() as kept:
             with self.pool.upload():
-                photo = await kept.enter_async_context(received(request, self.folder, limits.seconds))
+                photo = await kept.enter_async_context(received(request, self.folder))
                 await checked(photo, limits.most_pixels)
             with self.pool.place():
                 said = await self.pool.detect(photo)

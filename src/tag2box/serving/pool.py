@@ -7,9 +7,9 @@ so are the memory and the time that the last one waits.
 import asyncio
 import json
 import math
-import os
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tag2box.detection.detector import Detector
 from tag2box.errors import Tag2BoxError
+from tag2box.runtime.processes import ONE_THREAD, child_environment
+from tag2box.run_folder import RunFolder
 
-__all__ = ["DiedError", "FullError", "Limits", "Pool", "TooSlowError"]
-
-# Libraries in a worker keep to one thread, so that workers do not fight for the cores.
-THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA", "NUMEXPR", "VECLIB_MAXIMUM")
+__all__ = ["DiedError", "FullError", "Limits", "Pool", "TooSlowError", "pool_of"]
 
 
 class FullError(Tag2BoxError):
@@ -64,6 +64,20 @@ class Limits:
         return 8 * self.places
 
 
+@contextmanager
+def pool_of(place: Path, limits: Limits) -> Iterator[tuple["Pool", Path]]:
+    """Workers, ready, for the detector of a run folder or in a file, and a folder for their photos."""
+    file = place if place.suffix == ".npz" else RunFolder(place).detector_file
+    Detector.load(file).check_network()  # it can be used, or is refused
+    pool = Pool(file, limits)
+    with tempfile.TemporaryDirectory(prefix="tag2box-") as folder:
+        try:
+            pool.start()
+            yield pool, Path(folder)
+        finally:
+            pool.stop()
+
+
 class Pool:
     """Workers for the detector in a file."""
 
@@ -78,11 +92,7 @@ class Pool:
 
     def start(self) -> None:
         """Start all workers; those who ask find them ready."""
-        try:
-            self.classes, *_ = self._threads.map(_Worker.start, self._workers)
-        except BaseException:
-            self.stop()
-            raise
+        self.classes, *_ = self._threads.map(_Worker.start, self._workers)
         for worker in self._workers:
             self._idle.put_nowait(worker)
 
@@ -139,7 +149,7 @@ class _Worker:
     """One process; where it has ended it is started again by the next photo."""
 
     def __init__(self, detector: Path) -> None:
-        self._command = [sys.executable, "-P", "-m", "tag2box.serving.worker", str(detector)]
+        self._command = [sys.executable, "-m", "tag2box.serving.worker", str(detector)]
         self._process: subprocess.Popen[str] | None = None
         self.stale = False
 
@@ -151,7 +161,8 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             encoding="utf-8",
-            env=os.environ | {f"{name}_NUM_THREADS": "1" for name in THREADS},
+            env=child_environment(ONE_THREAD),
+            start_new_session=True,  # Ctrl+C is for the server, which then ends it
         )
         said = self._hear(self._process)
         if said is None or "error" in said:

@@ -1,6 +1,5 @@
 """An image that comes as the body of a request, or as a file of a form, kept in a file for the while."""
 
-import asyncio
 import logging
 import math
 import secrets
@@ -16,7 +15,7 @@ from tag2box.data.decoding import image_size
 from tag2box.errors import InputError
 from tag2box.serving.worker import without_path
 
-__all__ = ["TooLargeError", "TooLongError", "checked", "received"]
+__all__ = ["TooLargeError", "checked", "received"]
 
 PIECE = 1 << 16
 # It tells the server's terminal of every form that is not one; whoever sent it is told in the answer.
@@ -28,20 +27,13 @@ class TooLargeError(InputError):
     """The image has too many pixels."""
 
 
-class TooLongError(InputError):
-    """The upload took too long."""
-
-
 @asynccontextmanager
-async def received(request: Request, folder: Path, seconds: float) -> AsyncIterator[Path]:
+async def received(request: Request, folder: Path) -> AsyncIterator[Path]:
     """The image of the request in a file of `folder`, removed afterwards."""
     path = folder / secrets.token_hex(16)
     try:
-        async with asyncio.timeout(seconds):
-            await _write(request, path)
+        await _write(request, path)
         yield path
-    except TimeoutError:
-        raise TooLongError(f"the upload took more than {seconds:g} s") from None
     finally:
         path.unlink(missing_ok=True)
 

@@ -37,7 +37,7 @@ async def body_as_json(request: Request) -> Any:
         raise InputError("expected JSON") from None
 
 
-async def _said(_request: Request, wrong: Exception) -> Response:
+async def _failed(_request: Request, wrong: Exception) -> Response:
     """Where a photo is and how it is called stays here."""
     reason = str(wrong) if isinstance(wrong, Tag2BoxError) else "the file cannot be read"
     return error(reason, 400 if isinstance(wrong, InputError) else 500)
@@ -48,14 +48,14 @@ async def _http(_request: Request, wrong: Exception) -> Response:
     return as_json({"error": wrong.detail}, wrong.status_code, NOT_KEPT | dict(wrong.headers or {}))
 
 
-async def _cut(_request: Request, _error: Exception) -> Response:
-    return error("the body is too long", 413)
+async def _gone(_request: Request, _error: Exception) -> Response:
+    return error("the client has left", 400)  # nobody hears it
 
 
 # For Starlette: which errors are answered how.
 ERRORS: dict[Any, Any] = {
-    Tag2BoxError: _said,
-    OSError: _said,
-    ClientDisconnect: _cut,
+    Tag2BoxError: _failed,
+    OSError: _failed,
+    ClientDisconnect: _gone,
     HTTPException: _http,
 }

@@ -1,24 +1,30 @@
 """`Guard`: what stands before a server. Whoever is not meant to be here gets no further.
 
 The address may hold a token; Host and Origin must be the server's own, so that no other site's page and no
-name that was pointed at this machine gets an answer; bodies are limited; the browser is told to load and run
-nothing but what comes from here.
+name that was pointed at this machine gets an answer; bodies are limited in size and time; the browser is told
+to load and run nothing but what comes from here.
 """
 
+import asyncio
 import ipaddress
-import json
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["MOST_BYTES", "Door", "Guard"]
+from starlette.exceptions import HTTPException
+
+from tag2box.web.answers import error
+
+__all__ = ["EVERYWHERE", "MOST_BYTES", "Door", "Guard"]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+# Hosts that stand for all addresses of this machine.
+EVERYWHERE = frozenset({"0.0.0.0", "::"})
 # Bytes of a request's body to a page: 200 events take less than a fifth.
 MOST_BYTES = 256 * 1024
 # What is said to those who are refused.
@@ -26,7 +32,7 @@ REASONS = {
     403: "asked by the page of another site",
     404: "not here: is the token of the address right?",
     413: "the body is too long",
-    421: "this server has another name: --allow-host gives it one more",
+    421: "not the name of this server: use the address that it printed; some commands take --allow-host",
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -48,7 +54,8 @@ class Door:
     """Where a server listens, and who may come in.
 
     token: what every path begins with; "" for none. names: further hosts that it may be asked as.
-    for_pages: only its own page changes anything; programs, which send no Origin, do not.
+    most_bytes, seconds: for the body of a request. for_pages: only its own page changes anything; programs,
+    which send no Origin, do not.
     """
 
     host: str
@@ -56,7 +63,13 @@ class Door:
     token: str = ""
     names: tuple[str, ...] = ()
     most_bytes: int = MOST_BYTES
+    seconds: float = 30.0
     for_pages: bool = False
+
+    @property
+    def start(self) -> str:
+        """What every path begins with."""
+        return f"/{self.token}/" if self.token else "/"
 
 
 class Guard:
@@ -64,7 +77,6 @@ class Guard:
 
     def __init__(self, app: Any, door: Door) -> None:
         self.app, self.door = app, door
-        self._start = f"/{door.token}/" if door.token else "/"
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -75,12 +87,11 @@ class Guard:
             return
         headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}
         if status := self._objection(scope, headers):
-            await _refuse(send, status)
+            await error(REASONS[status], status)(scope, receive, _with_headers(send))
             return
-        inside = dict(scope)
-        inside["path"] = scope["path"][len(self._start) - 1 :]
-        inside["raw_path"] = inside["path"].encode()
-        await self.app(inside, _limited(receive, self.door.most_bytes), _with_headers(send))
+        path = scope["path"][len(self.door.start) - 1 :]
+        inside = {**scope, "path": path, "raw_path": path.encode()}
+        await self.app(inside, _limited(receive, self.door), _with_headers(send))
 
     def _objection(self, scope: MutableMapping[str, Any], headers: dict[str, str]) -> int | None:
         """The status to refuse with; None where the request may pass."""
@@ -98,8 +109,9 @@ class Guard:
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > self.door.most_bytes:
             return 413
-        given = scope["path"][: len(self._start)]
-        return None if secrets.compare_digest(given.encode(), self._start.encode()) else 404
+        start = self.door.start
+        given = scope["path"][: len(start)]
+        return None if secrets.compare_digest(given.encode(), start.encode()) else 404
 
     def _is_ours(self, host: str) -> bool:
         """Whether a Host header names this server: a name that somebody else's DNS pointed here does not."""
@@ -110,7 +122,7 @@ class Guard:
             return False
         if name.lower() in {"127.0.0.1", "localhost", "[::1]", self.door.host.lower()}:
             return True
-        if self.door.host not in {"0.0.0.0", "::"}:
+        if self.door.host not in EVERYWHERE:
             return False
         return name.lower() == socket.gethostname().lower() or _is_address(name.strip("[]"))
 
@@ -123,15 +135,23 @@ def _is_address(name: str) -> bool:
     return True
 
 
-def _limited(receive: Receive, most_bytes: int) -> Receive:
-    """`receive` that ends a body which is longer than it said."""
-    taken = 0
+def _limited(receive: Receive, door: Door) -> Receive:
+    """`receive` that ends a body which is longer than it said, or does not come."""
+    taken, deadline = 0, asyncio.get_running_loop().time() + door.seconds
+    coming = True
 
     async def limited() -> Message:
-        nonlocal taken
-        message = await receive()
+        nonlocal taken, coming
+        try:
+            async with asyncio.timeout_at(deadline if coming else None):
+                message = await receive()
+        except TimeoutError:
+            raise HTTPException(408, f"the request took more than {door.seconds:g} s to arrive") from None
         taken += len(message.get("body", b""))
-        return message if taken <= most_bytes else {"type": "http.disconnect"}
+        coming = message.get("more_body", False)
+        if taken > door.most_bytes:
+            raise HTTPException(413, REASONS[413])
+        return message
 
     return limited
 
@@ -143,9 +163,3 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return sending
-
-
-async def _refuse(send: Send, status: int) -> None:
-    kind = [(b"content-type", b"application/json")]
-    await _with_headers(send)({"type": "http.response.start", "status": status, "headers": kind})
-    await send({"type": "http.response.body", "body": json.dumps({"error": REASONS[status]}).encode()})

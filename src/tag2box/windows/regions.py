@@ -30,37 +30,16 @@ N_LEVELS = 1024
 DIAGONAL = np.float32(0.5**0.5)
 
 
-@kernel
 def common_parts(of_scale: Ints, n: Ints) -> tuple[Ints, Ints]:
     """The parts that several segmentations are made of; `of_scale` (n_scales, n_pieces): regions, n[s] at s.
 
     The part of each piece, (n_pieces,), and the region of each part at each scale, (n_scales, n_parts).
     """
-    n_scales, n_pieces = of_scale.shape
-    part = of_scale[0].copy()
-    region = np.empty((n_scales, n_pieces), np.int32)
-    region[0, : n[0]] = np.arange(n[0])
-    n_parts = n[0]
-    room = 4
-    while room < 2 * n_pieces:
-        room *= 2
-    key, found = np.empty(room, np.int64), np.empty(room, np.int32)
-    for s in range(1, n_scales):
-        key[:] = -1
-        before = region[:s, :n_parts].copy()
-        n_parts = 0
-        for i in range(n_pieces):
-            pair = (np.int64(part[i]) << 32) | of_scale[s, i]
-            at = (pair * 0x9E3779B1 >> 15) & (room - 1)
-            while key[at] != pair and key[at] != -1:
-                at = (at + 1) & (room - 1)
-            if key[at] == -1:
-                key[at], found[at] = pair, n_parts
-                region[:s, n_parts] = before[:, part[i]]
-                region[s, n_parts] = of_scale[s, i]
-                n_parts += 1
-            part[i] = found[at]
-    return part, region[:, :n_parts].copy()
+    key = of_scale[0].astype(np.int64)
+    for region, count in zip(of_scale[1:], n[1:], strict=True):
+        key = key * count + region  # a few thousand regions at most: four scales fit
+    _, first, part = np.unique(key, return_index=True, return_inverse=True)
+    return part.astype(np.int32), np.ascontiguousarray(of_scale[:, first])
 
 
 @kernel

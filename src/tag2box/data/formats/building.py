@@ -1,19 +1,33 @@
 """What every reader ends with: rows of tags and lists of objects become the arrays of an `ImageSet`."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.data.decoding import image_size
 from tag2box.errors import InputError
 from tag2box.images import Truth
 
-__all__ = ["Box", "Object", "choose_split", "tag_matrix", "tags_of_objects", "truth_of_objects"]
+__all__ = [
+    "SPLITS",
+    "Box",
+    "Object",
+    "choose_split",
+    "size_if_known",
+    "split_of",
+    "tag_matrix",
+    "tags_of_objects",
+    "truth_of_objects",
+]
 
 
 Box = tuple[float, float, float, float]  # x1, y1, x2, y2
 
+# What folders of splits are called.
+SPLITS = frozenset({"train", "val", "valid", "validation", "test", "trainval"})
 FARTHEST = 1e9  # no image has a pixel there
 
 
@@ -57,6 +71,14 @@ def _has_area(x1: float, y1: float, x2: float, y2: float) -> bool:
     return x2 > x1 and y2 > y1 and max(map(abs, (x1, y1, x2, y2))) < FARTHEST
 
 
+def size_if_known(image: Path) -> tuple[int, int]:
+    """Width and height; 0, 0 where it cannot be read: the class is there, but in a box without area."""
+    try:
+        return image_size(image)
+    except InputError:
+        return 0, 0
+
+
 def choose_split(wanted: str | None, known: Iterable[str], where: object) -> str:
     """The split to read: `wanted`, or the first there is of trainval, train and the only one.
 
@@ -70,3 +92,8 @@ def choose_split(wanted: str | None, known: Iterable[str], where: object) -> str
     if wanted is None:
         raise InputError(f"{where} has the splits {', '.join(names) or '(none)'}: say which one to read")
     raise InputError(f"{where} has no split {wanted!r}: it has {', '.join(names) or 'none'}")
+
+
+def split_of(name: str) -> str:
+    """The split whose folder an image or annotation is in, by its name; "" where it is in none."""
+    return next((folder for folder in name.split("/")[:-1] if folder in SPLITS), "")

@@ -1,6 +1,5 @@
 """COCO's JSON: objects collapsed to tags, with the boxes as truth; and detections as results or instances."""
 
-import os
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tag2box.data.formats.building import Object, choose_split, tags_of_objects, truth_of_objects
-from tag2box.data.formats.files import place_inside, unique_ids
+from tag2box.data.formats.files import folder_with, place_inside, unique_ids
 from tag2box.data.formats.parsing import expecting, read_json
 from tag2box.errors import InputError
 from tag2box.images import ImageSet, Numbers
@@ -64,12 +63,10 @@ def read(root: Path, path: Path, content: Any, split: str = "") -> ImageSet:
 
 def _image_set(root: Path, path: Path, content: Any, split: str) -> ImageSet:
     files = [_text(image["file_name"]) for image in content["images"]]
-    folder = _image_folder(root, path, files, split)
-    names, paths = [], []
-    for file in files:
-        name, place_of_file = place_inside(folder, file, (root,))
-        names.append(name)
-        paths.append(place_of_file)
+    places = [*(root / place.format(split) for place in PLACES), path.parent]
+    folder = folder_with(files[0], places, root) if files else root
+    named = [place_inside(folder, file, (root,)) for file in files]
+    names = [name for name, _ in named]
     if len(set(names)) < len(names):
         raise InputError(f"{path} names a file twice among its images: keep one record per file")
     place = _numbered("images", content["images"], range(len(names)))
@@ -81,7 +78,7 @@ def _image_set(root: Path, path: Path, content: Any, split: str) -> ImageSet:
     objects = [_object(path, item, place, label) for item in content["annotations"]]
     return ImageSet(
         ids=unique_ids(names),
-        paths=tuple(paths),
+        paths=tuple(place for _, place in named),
         tags=tags_of_objects(objects, len(names), len(classes)),
         classes=classes,
         truth=truth_of_objects(objects),
@@ -118,8 +115,3 @@ def _object(path: Path, item: Any, place: Mapping[int, int], label: Mapping[int,
         raise InputError(f"{path}: an annotation of image {image}, category {category}: one does not exist")
     x, y, w, h = (float(value) for value in item["bbox"])
     return Object(place[image], (x, y, x + w, y + h), label[category], bool(item.get("iscrowd", 0)))
-
-
-def _image_folder(root: Path, path: Path, names: list[str], split: str) -> Path:
-    places = [*(root / place.format(split) for place in PLACES), path.parent]
-    return next((folder for folder in places if names and os.path.isfile(folder / names[0])), root)

@@ -1,14 +1,13 @@
 """CVAT's XML, "CVAT for images 1.1": tags and shapes in, boxes out."""
 
 import math
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from tag2box.data.formats.building import Box, Object, choose_split, tags_of_objects, truth_of_objects
-from tag2box.data.formats.files import place_inside, unique_ids
+from tag2box.data.formats.files import folder_with, place_inside, unique_ids
 from tag2box.data.formats.parsing import expecting, read_xml
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
@@ -46,25 +45,21 @@ def _image_set(root: Path, tree: ElementTree.Element, split: str | None) -> Imag
     if split is not None or len(subsets) > 1:
         split = choose_split(split, subsets - {""}, FILE)
         found = [image for image in found if image.get("subset") == split]
-    folder = _image_folder(root, found[0].attrib["name"], found[0].get("subset", ""))
-    places = [place_inside(folder, image.attrib["name"], (root,)) for image in found]
+    places = [root / place.format(found[0].get("subset", "")) for place in PLACES]
+    folder = folder_with(found[0].attrib["name"], places, root)
+    named = [place_inside(folder, image.attrib["name"], (root,)) for image in found]
     shapes = [(i, kind, box) for i, image in enumerate(found) for kind, box in _shapes(image)]
-    named = {name.text or "" for name in tree.iterfind("meta//label/name")}
-    classes = sorted(named | {kind for _, kind, _ in shapes})
+    declared = {name.text or "" for name in tree.iterfind("meta//label/name")}
+    classes = sorted(declared | {kind for _, kind, _ in shapes})
     label = {name: c for c, name in enumerate(classes)}
     objects = [Object(i, box or (0, 0, 0, 0), label[kind]) for i, kind, box in shapes]
     return ImageSet(
-        ids=unique_ids([name for name, _ in places]),
-        paths=tuple(path for _, path in places),
+        ids=unique_ids([name for name, _ in named]),
+        paths=tuple(path for _, path in named),
         tags=tags_of_objects(objects, len(found), len(classes)),
         classes=tuple(classes),
         truth=truth_of_objects(objects) if any(box for _, _, box in shapes) else None,
     )
-
-
-def _image_folder(root: Path, name: str, subset: str) -> Path:
-    places = [root / place.format(subset) for place in PLACES]
-    return next((place for place in places if os.path.isfile(place / name)), root)
 
 
 def _shapes(image: ElementTree.Element) -> Iterator[tuple[str, Box | None]]:
@@ -124,18 +119,14 @@ def read_boxes(path: Path) -> list[Labelled]:
 def document(images: Iterable[tuple[str, tuple[int, int], Iterable[tuple[str, Any]]]]) -> bytes:
     """The XML of boxes that a person drew: images are (file name, (width, height), (class, xyxy) of each)."""
     scored = [(file, size, [(name, None, box) for name, box in boxes]) for file, size, boxes in images]
-    return _xml(sorted({name for _, _, boxes in scored for name, _, _ in boxes}), scored)
+    return detected(sorted({name for _, _, boxes in scored for name, _, _ in boxes}), scored)
 
 
 def detected(
     classes: Iterable[str],
-    images: Iterable[tuple[str, tuple[int, int], Iterable[tuple[str, float, Any]]]],
+    images: Iterable[tuple[str, tuple[int, int], Iterable[tuple[str, float | None, Any]]]],
 ) -> bytes:
     """The XML of detections: images are (file name, (width, height), (class, score, xyxy) of each)."""
-    return _xml(classes, images)
-
-
-def _xml(classes: Iterable[str], images: Iterable[tuple[str, tuple[int, int], Iterable[Any]]]) -> bytes:
     root = ElementTree.Element("annotations")
     ElementTree.SubElement(root, "version").text = "1.1"
     # Datumaro, which CVAT's imports are made of, refuses a file without a task.

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tag2box.data.decoding import image_size
-from tag2box.data.formats.building import Object, tag_matrix, truth_of_objects
+from tag2box.data.formats.building import Object, size_if_known, tag_matrix, truth_of_objects
 from tag2box.data.formats.files import without_suffix
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
@@ -89,10 +88,7 @@ def _objects(i: int, file: str, value: Any, field: str, names: list[str]) -> Ite
     boxes = [(name, box) for name, box in _labels(value, field) if box is not None]
     if not boxes:
         return
-    try:
-        width, height = image_size(Path(file))
-    except InputError:  # the class is there, but nobody can say where: a box without area
-        width = height = 0
+    width, height = size_if_known(Path(file))
     for name, (x, y, w, h) in boxes:
         xyxy = (x * width, y * height, (x + w) * width, (y + h) * height)
         yield Object(i, xyxy, names.index(name))

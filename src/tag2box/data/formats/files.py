@@ -5,7 +5,7 @@ import os
 import stat
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
@@ -17,11 +17,13 @@ __all__ = [
     "SUFFIXES",
     "Listing",
     "first_few",
+    "folder_with",
     "list_images",
     "place_inside",
     "refuse_special",
     "same_content",
     "unique_ids",
+    "without_suffix",
 ]
 
 # What Pillow decodes without plug-ins and people keep photos in.
@@ -62,10 +64,13 @@ class Listing:
         return tuple(f"{self.root / name}: {why}" for name, why in sorted(self.skipped.items()))
 
 
-def list_images(root: Path) -> Listing:
-    """All images below `root`, hidden files and folders left out. No symbolic link leads out of it."""
+def list_images(root: Path, suffixes: Container[str] = SUFFIXES) -> Listing:
+    """All images below `root`, hidden files and folders left out. No symbolic link leads out of it.
+
+    suffixes: of the files to list, where these are not images.
+    """
     if isinstance(root, RemotePath):
-        return _list_elsewhere(root)
+        return _list_elsewhere(root, suffixes)
     names: list[str] = []
     skipped: dict[str, str] = {}
     real = os.path.realpath(root)
@@ -86,7 +91,7 @@ def list_images(root: Path) -> Listing:
                 folders.append(f"{name}/")
             elif is_folder:
                 skipped[_shown(name)] = "a symbolic link to a folder, which is not followed"
-            elif os.path.splitext(name)[1].lower() not in SUFFIXES:
+            elif os.path.splitext(name)[1].lower() not in suffixes:
                 continue
             elif why := _objection(entry, name, real):
                 skipped[_shown(name)] = why
@@ -95,12 +100,12 @@ def list_images(root: Path) -> Listing:
     return Listing(root, tuple(sorted(names)), skipped)
 
 
-def _list_elsewhere(root: RemotePath) -> Listing:
+def _list_elsewhere(root: RemotePath, suffixes: Container[str]) -> Listing:
     names: list[str] = []
     skipped: dict[str, str] = {}
     for name in root.below():
         hidden = any(part.startswith(".") for part in name.split("/"))
-        if hidden or os.path.splitext(name)[1].lower() not in SUFFIXES:
+        if hidden or os.path.splitext(name)[1].lower() not in suffixes:
             continue
         if why := objection_to_name(name):
             skipped[_shown(name)] = f"its name {why}: rename it"
@@ -148,6 +153,11 @@ def refuse_special(path: Path) -> None:
         raise InputError(f"{path}: a folder, where a file was expected")
     if not stat.S_ISREG(mode):
         raise InputError(f"{path}: a pipe, a socket or a device, where a file was expected")
+
+
+def folder_with(name: str, folders: Iterable[Path], otherwise: Path) -> Path:
+    """The first of the folders that holds a file of that name."""
+    return next((folder for folder in folders if os.path.isfile(folder / name)), otherwise)
 
 
 def place_inside(folder: Path, name: str, roots: Iterable[Path] = ()) -> tuple[str, Path]:

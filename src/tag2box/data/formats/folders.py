@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tag2box.data.formats.building import choose_split, tag_matrix
+from tag2box.data.formats.building import SPLITS, choose_split, tag_matrix
 from tag2box.data.formats.files import first_few, list_images, same_content, unique_ids
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
@@ -11,7 +11,8 @@ __all__ = ["read"]
 
 # Names of sub-folders that are no class, in any case.
 NO_CLASS = frozenset({"_none", "background", "negative"})
-SPLITS = frozenset({"train", "val", "valid", "validation", "test", "trainval"})
+# Names of folders that hold photos of every kind. What is called so is a part of a data set, not a class.
+PARTS = SPLITS | {"images", "photos", "pictures", "imgs", "jpegimages", "data", "dataset"}
 
 
 def read(root: Path, split: str | None) -> ImageSet:
@@ -31,11 +32,18 @@ def read(root: Path, split: str | None) -> ImageSet:
     kinds = _kinds(root, names)
     names = [name for name in names if name in kinds]
     classes = sorted({kind for held in kinds.values() for kind in held if kind.lower() not in NO_CLASS})
+    if kinds and not classes:
+        folders = first_few(sorted({name.split("/")[0] for name in kinds}))
+        raise InputError(
+            f"{root} holds only images without any class, in {folders}: add a folder of images for each "
+            "class, such as cat"
+        )
     if not classes:
         raise InputError(
             f"{root} is in no format known here: expected images in one sub-folder per class, a VOC, COCO or "
             f"YOLO data set, or a file of tags beside the images{_said(skipped)}"
         )
+    _refuse_parts(root, names, classes)
     if split is not None and not has_splits:
         raise InputError(f"{root} has a folder per class and no splits: leave out the split {split!r}")
     said = [dict.fromkeys(kinds[name], 1) for name in names]
@@ -45,6 +53,21 @@ def read(root: Path, split: str | None) -> ImageSet:
         tags=tag_matrix(said, [-1] * len(names), classes),
         classes=tuple(classes),
         skipped=tuple(f"{root / name}: {why}" for name, why in sorted(skipped.items())),
+    )
+
+
+def _refuse_parts(root: Path, names: list[str], classes: list[str]) -> None:
+    """Refuse the folder above the data: it holds parts, and the classes are further down or in a file."""
+    parts = [name for name in classes if name.lower() in PARTS]
+    if not parts:
+        return
+    # Photos right in the part have their tags elsewhere; photos further down are in folders of classes.
+    further = {name.split("/")[0] for name in names if name.count("/") > 1}
+    part = next((name for name in parts if name in further), parts[0])
+    tags = "" if part in further else " --tags FILE"
+    raise InputError(
+        f"{root} holds {', '.join(parts)}, by the name no class but a part of a data set: type "
+        f"`tag2box run {root / part}{tags}`, or rename the folder if it is a class"
     )
 
 

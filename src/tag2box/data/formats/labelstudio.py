@@ -95,7 +95,10 @@ def guesses(address: str) -> tuple[str, ...]:
 
 
 def _file(address: str) -> str:
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # such as http://[
+        return ""
     return parse_qs(parts.query).get("d", [unquote(parts.path)])[0].lstrip("/")
 
 
@@ -130,7 +133,8 @@ def rectangles(results: Iterable[dict[str, Any]], image: Path) -> Iterator[tuple
 
 def _upright(value: dict[str, Any], w: float, h: float) -> Box:
     """The upright box around a rectangle, which may be turned about its upper left corner."""
-    x, y, width, height = float(value["x"]) * w, float(value["y"]) * h, *_sides(value, w, h)
+    x, y = float(value["x"]) * w, float(value["y"]) * h
+    width, height = float(value["width"]) * w, float(value["height"]) * h
     turn = math.radians(float(value.get("rotation") or 0))
     if not turn:
         return x, y, x + width, y + height
@@ -138,10 +142,6 @@ def _upright(value: dict[str, Any], w: float, h: float) -> Box:
     xs = (0.0, width * cos, -height * sin, width * cos - height * sin)
     ys = (0.0, width * sin, height * cos, width * sin + height * cos)
     return x + min(xs), y + min(ys), x + max(xs), y + max(ys)
-
-
-def _sides(value: dict[str, Any], w: float, h: float) -> tuple[float, float]:
-    return float(value["width"]) * w, float(value["height"]) * h
 
 
 def prediction(file: str, size: tuple[int, int], objects: Iterable[tuple[str, float, Any]]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Text, JSON, YAML and XML of strangers: read, or refused in one line."""
 
+import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,6 +9,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from tag2box.data.formats.files import refuse_special
+from tag2box.data.remote import RemotePath
 from tag2box.errors import InputError
 
 __all__ = ["expecting", "parse_json", "parse_xml", "parse_yaml", "read_json", "read_text", "read_xml"]
@@ -75,7 +77,8 @@ def read_xml(path: Path) -> ElementTree.Element:
     """The root of the XML file `path`."""
     refuse_special(path)
     try:
-        return ElementTree.parse(path, ElementTree.XMLParser(target=_WithoutDoctype())).getroot()
+        file = io.BytesIO(path.read_bytes()) if isinstance(path, RemotePath) else path
+        return ElementTree.parse(file, ElementTree.XMLParser(target=_WithoutDoctype())).getroot()
     except (ElementTree.ParseError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
         raise InputError(f"{path} is not an annotation: {error}; repair the file or remove it") from None
     except OSError as error:

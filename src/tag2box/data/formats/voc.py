@@ -6,6 +6,7 @@ Its boxes are 1-based inclusive integers; that stays inside this file.
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,14 +14,31 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.data.formats.building import Box, Object, choose_split, tags_of_objects, truth_of_objects
-from tag2box.data.formats.files import SUFFIXES, place_inside
+from tag2box.data.formats.building import (
+    Box,
+    Object,
+    choose_split,
+    split_of,
+    tags_of_objects,
+    truth_of_objects,
+)
+from tag2box.data.formats.files import SUFFIXES, list_images, place_inside, unique_ids, without_suffix
 from tag2box.data.formats.parsing import expecting, read_text, read_xml
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
-__all__ = ["annotation", "find_devkit", "read", "read_results", "result_line"]
+__all__ = [
+    "annotation",
+    "find_annotations",
+    "find_devkit",
+    "read",
+    "read_annotations",
+    "read_results",
+    "result_line",
+]
 
+ANNOTATIONS = frozenset({".xml"})
+FIRST = 10  # XML files that are looked at, to see what they are
 SIDES = ("xmin", "ymin", "xmax", "ymax")
 RESULTS = re.compile(r"comp\d_det_(?P<split>[^_]+)_(?P<name>.+)\.txt")
 
@@ -63,6 +81,81 @@ def read(root: Path, split: str | None) -> ImageSet:
         return ImageSet(ids, paths, tags, tuple(kinds), truth)
 
 
+def find_annotations(root: Path) -> dict[str, Path]:
+    """Annotations without a devkit around them, as LabelImg and Roboflow write them, by name below `root`.
+
+    Empty where none of the first XML files is one: others keep XML beside photos too.
+    """
+    found = {name: root / name for name in list_images(root, ANNOTATIONS).names}
+    return found if any(map(_is_annotation, islice(found.values(), FIRST))) else {}
+
+
+def _is_annotation(path: Path) -> bool:
+    try:
+        return read_xml(path).tag == "annotation"
+    except InputError:
+        return False
+
+
+def read_annotations(root: Path, annotations: dict[str, Path], split: str | None) -> ImageSet:
+    """All images below `root`, with the objects of the annotation of their name. Images without have none.
+
+    An annotation is beside its image or in another folder: `images/a.jpg`, `annotations/a.xml`. Where the
+    folders are called `train`, `valid` and so on, above or below these, they are splits.
+    """
+    listing = list_images(root)
+    splits = {split_of(name) for name in listing.names} - {""}
+    if splits and all(map(split_of, listing.names)):
+        split = choose_split(split, splits, root)
+    elif split is not None:
+        raise InputError(f"{root} has no splits: leave out the split {split!r}")
+    names = [name for name in listing.names if split is None or split_of(name) == split]
+    files = {
+        name: path for name, path in annotations.items() if split is None or split_of(name) in (split, "")
+    }
+    matched = _annotated(names, files)
+    alone = sorted(set(files.values()) - set(matched.values())) if split is None else []
+    objects = [
+        (i, *each) for i, name in enumerate(names) if name in matched for each in _boxes(matched[name])
+    ]
+    kinds = sorted({kind for _, kind, _, _ in objects})
+    if not kinds:
+        raise InputError(f"{root}: no annotation of an image holds an object: expected <object> with <name>")
+    known = [Object(i, box, kinds.index(kind), hard) for i, kind, box, hard in objects]
+    return ImageSet(
+        ids=unique_ids(_below_common(names)),
+        paths=tuple(root / name for name in names),
+        tags=tags_of_objects(known, len(names), len(kinds)),
+        classes=tuple(kinds),
+        truth=truth_of_objects(known),
+        skipped=(*listing.lines(), *(f"{path}: an annotation without an image" for path in alone)),
+    )
+
+
+def _below_common(names: Sequence[str]) -> list[str]:
+    """The names below the folder that holds all images: what they are called where that alone is given."""
+    parts = [name.split("/") for name in names]
+    depth = len(os.path.commonprefix([part[:-1] for part in parts]))
+    return ["/".join(part[depth:]) for part in parts]
+
+
+def _annotated(names: Sequence[str], annotations: dict[str, Path]) -> dict[str, Path]:
+    """Image -> its annotation: the one beside it, or else the only one of its name."""
+    beside = {name[: -len(path.suffix)]: path for name, path in annotations.items()}
+    elsewhere: dict[str, list[Path]] = {}
+    for path in annotations.values():
+        elsewhere.setdefault(path.stem, []).append(path)
+    found = {}
+    for name in names:
+        stem = without_suffix(name)
+        called_so = elsewhere.get(stem.rpartition("/")[2], [])
+        if stem in beside:
+            found[name] = beside[stem]
+        elif len(called_so) == 1:
+            found[name] = called_so[0]
+    return found
+
+
 def _paths(folder: Path, ids: Iterable[str]) -> tuple[Path, ...]:
     others = {p.stem: p for p in sorted(folder.glob("*")) if p.suffix.lower() in SUFFIXES}
     return tuple(others.get(name) or place_inside(folder, f"{name}.jpg")[1] for name in ids)
@@ -83,15 +176,19 @@ def _tags(path: Path, ids: Sequence[str]) -> NDArray[np.int8]:
 def _objects(folder: Path, ids: Sequence[str]) -> Iterator[tuple[int, str, Box, bool]]:
     for i, name in enumerate(ids):
         path = folder / f"{name}.xml"
-        if not os.path.isfile(path):
-            continue
-        for item in read_xml(path).iter("object"):
-            try:
-                x1, y1, x2, y2 = (float(item.findtext(f"bndbox/{side}", "")) for side in SIDES)
-            except ValueError:
-                raise InputError(f"{path}: an object without numbers for {', '.join(SIDES)}") from None
-            hard = item.findtext("difficult", "0").strip() == "1"
-            yield i, item.findtext("name", "").strip(), (x1 - 1, y1 - 1, x2, y2), hard
+        if os.path.isfile(path):
+            yield from ((i, *each) for each in _boxes(path))
+
+
+def _boxes(path: Path) -> Iterator[tuple[str, Box, bool]]:
+    """The class and box of each object of an annotation, and whether it is difficult."""
+    for item in read_xml(path).iter("object"):
+        try:
+            x1, y1, x2, y2 = (float(item.findtext(f"bndbox/{side}", "")) for side in SIDES)
+        except ValueError:
+            raise InputError(f"{path}: an object without numbers for {', '.join(SIDES)}") from None
+        hard = item.findtext("difficult", "0").strip() == "1"
+        yield item.findtext("name", "").strip(), (x1 - 1, y1 - 1, x2, y2), hard
 
 
 def annotation(file: str, size: tuple[int, int], objects: Iterable[tuple[str, float, Any]]) -> bytes:

@@ -8,8 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tag2box.data.decoding import image_size
-from tag2box.data.formats.building import Box, Object, choose_split, tags_of_objects, truth_of_objects
+from tag2box.data.formats.building import (
+    Box,
+    Object,
+    choose_split,
+    size_if_known,
+    tags_of_objects,
+    truth_of_objects,
+)
 from tag2box.data.formats.files import list_images, place_inside, unique_ids
 from tag2box.data.formats.parsing import expecting, parse_yaml, read_text
 from tag2box.errors import InputError
@@ -152,7 +158,7 @@ def _objects(i: int, image: Path, n_classes: int) -> Iterator[Object]:
             raise InputError(f"{path}, line {number}: expected class cx cy w h, found {line!r}") from None
         if not (label.is_integer() and 0 <= label < n_classes):
             raise InputError(f"{path}, line {number}: class {label:g}, but there are {n_classes} classes")
-        w, h = size = size or _size(image)
+        w, h = size = size or size_if_known(image)
         yield Object(i, (x1 * w, y1 * h, x2 * w, y2 * h), int(label))
 
 
@@ -167,22 +173,10 @@ def _shares(values: list[float]) -> Box:
     return min(xs), min(ys), max(xs), max(ys)
 
 
-def _size(image: Path) -> tuple[int, int]:
-    try:
-        return image_size(image)
-    except InputError:  # the labels say that the class is there, but not where: a box without area
-        return 0, 0
-
-
 def _label_file(image: Path) -> Path:
-    """As Ultralytics: the last folder called images becomes labels, and the suffix .txt."""
-    parts = list(image.parts)
-    for at in range(len(parts) - 2, -1, -1):
-        if parts[at] == "images":
-            parts[at] = "labels"
-            break
-    path = Path(*parts).with_suffix(".txt")
-    return path if os.path.isfile(path) else image.with_suffix(".txt")  # some tools keep both in one folder
+    """Where Ultralytics looks for it, or beside the image: some tools keep both in one folder."""
+    path, beside = Path(label_name(image.as_posix())), image.with_suffix(".txt")
+    return path if "images" in image.parent.parts and os.path.isfile(path) else beside
 
 
 def label_line(label: int, box: Any, size: tuple[int, int], score: float | None = None) -> str:
@@ -195,7 +189,7 @@ def label_line(label: int, box: Any, size: tuple[int, int], score: float | None 
 
 
 def label_name(image: str) -> str:
-    """Where Ultralytics looks for the labels of `image`, such as images/train/a.jpg."""
+    """Where Ultralytics looks for the labels of `image`, such as images/a.jpg: in labels/a.txt."""
     folder, _, name = f"/{image}".rpartition("/images/")
     return f"{folder}/labels/{PurePosixPath(name).with_suffix('.txt')}".removeprefix("/")
 

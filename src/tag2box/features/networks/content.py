@@ -1,4 +1,4 @@
-"""What a network is, as one hash: its ONNX file, weights that it keeps in other files, and how it is fed."""
+"""What a network is, as one hash: its ONNX files, weights that they keep in others, and how it is fed."""
 
 import hashlib
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tag2box.errors import InputError
 from tag2box.features.backbone import Network, load_network
-from tag2box.runtime.files import content_hash, to_json
+from tag2box.runtime.files import known_hash, to_json
 
 __all__ = ["external_files", "network_hash"]
 
@@ -24,42 +24,26 @@ INSIDE = {
 
 
 def network_hash(network: Network | str) -> str:
-    """64 hexadecimal digits that change with any weight, and with any setting in the TOML."""
+    """64 hexadecimal digits that change with any weight, also of its 8-bit form, and with the TOML."""
     network = load_network(network) if isinstance(network, str) else network
-    weights = [network.path.parent / name for name in _external(network.path, *_state(network.path))]
-    if missing := [path for path in weights if not path.is_file()]:
-        raise InputError(
-            f"{network.path} keeps weights in {missing[0]}, which is not there: put it beside it"
-        )
-    files = [_file_hash(path, *_state(path)) for path in (network.path, *weights)]
-    feed: list[object] = [
-        network.input,
-        network.output,
-        network.mean,
-        network.std,
-        network.channels,
-        network.cut,
-    ]
+    graphs = [network.path] if network.int8 is None else [network.path, network.int8]
+    files = [known_hash(path) for graph in graphs for path in (graph, *_weights_beside(graph))]
+    feed = [network.input, network.output, network.mean, network.std, network.channels, network.cut]
     tokens = [network.patch, network.class_tokens, network.register_tokens, network.size]
-    if any(tokens):  # networks without keep the hash that older detectors know them by
-        feed.append(tokens)
-    return hashlib.sha256(to_json([files, feed]).encode()).hexdigest()
+    return hashlib.sha256(to_json([files, feed, tokens]).encode()).hexdigest()
 
 
-def _state(path: Path) -> tuple[int, int]:
-    """What changes when a file is written again: so it is read once, but not taken for what it was."""
-    state = path.stat()
-    return state.st_size, state.st_mtime_ns
-
-
-@lru_cache(maxsize=16)
-def _file_hash(path: Path, _size: int, _time: int) -> str:
-    return content_hash(path)
+def _weights_beside(graph: Path) -> list[Path]:
+    """The files that an ONNX file keeps weights in."""
+    weights = [graph.parent / name for name in _external(graph, known_hash(graph))]
+    if missing := [path for path in weights if not path.is_file()]:
+        raise InputError(f"{graph} keeps weights in {missing[0]}, which is not there: put it beside it")
+    return weights
 
 
 @lru_cache(maxsize=16)
-def _external(path: Path, _size: int, _time: int) -> tuple[str, ...]:
-    return external_files(path.read_bytes())
+def _external(graph: Path, _content: str) -> tuple[str, ...]:
+    return external_files(graph.read_bytes())
 
 
 def external_files(onnx: bytes) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tag2box.errors import Tag2BoxError
 from tag2box.features.networks.inference import PRECISIONS, Part, offered
 from tag2box.features.networks.processor import identity
-from tag2box.runtime.files import cache_folder, write_whole
+from tag2box.runtime.files import cache_folder, checked_json, unchecked, write_whole
 
 __all__ = ["Speeds", "fastest"]
 
@@ -63,7 +63,7 @@ def fastest(
         del parts["int8"]
     speeds = _choose(_measure(parts))
     with suppress(Tag2BoxError):  # a cache that cannot be written costs only the next measurement
-        write_whole(file, json.dumps(asdict(speeds)) + "\n")
+        write_whole(file, checked_json(asdict(speeds)))
     return speeds
 
 
@@ -108,9 +108,9 @@ def _file(content: Sequence[object]) -> Path:
 
 
 def _read(file: Path) -> Speeds | None:
-    """What was measured before; None where there is nothing, or nothing that can be read."""
+    """What was measured before; None where there is nothing, or it is damaged: it decides on every number."""
     try:
-        speeds = Speeds(**json.loads(file.read_text(encoding="utf-8")))
+        speeds = Speeds(**unchecked(json.loads(file.read_text(encoding="utf-8"))))
         return speeds if speeds.precision in PRECISIONS and speeds.ms else None
     except (OSError, ValueError, TypeError):
         return None

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from tag2box.errors import InputError
@@ -93,12 +92,13 @@ def _tensor(
     key: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_unused: Any
 ) -> Callable[[State], NDArray[Any]]:
     def view(storages: State) -> NDArray[Any]:
-        storage = storages[key][offset:]
-        last = sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
-        if min((*shape, 1)) > 0 and not (0 <= last < len(storage) and min((*strides, 0)) >= 0):
-            raise InputError("the torch file has a tensor that reaches outside of its storage")
-        in_bytes = tuple(step * storage.itemsize for step in strides)
-        return np.ascontiguousarray(as_strided(storage, shape, in_bytes)).reshape(shape)
+        storage = storages[key]
+        size = storage.itemsize
+        # NumPy refuses what would reach outside of the storage.
+        tensor: NDArray[Any] = np.ndarray(
+            shape, storage.dtype, storage, offset * size, tuple(step * size for step in strides)
+        )
+        return tensor.copy(order="C")
 
     return view
 

@@ -1,4 +1,4 @@
-"""`serve`: the page on a port of this machine, until Ctrl+C."""
+"""`open_page`: the page on a port of this machine until Ctrl+C, and in the browser."""
 
 import threading
 import webbrowser
@@ -9,10 +9,10 @@ from tag2box.review.server import make_app
 from tag2box.review.session import Session
 from tag2box.web.listening import address, listening, new_token, run
 
-__all__ = ["serve"]
+__all__ = ["open_page"]
 
 
-def serve(
+def open_page(
     session: Session,
     *,
     host: str = "127.0.0.1",
@@ -22,14 +22,13 @@ def serve(
     say: Callable[[str], None],
 ) -> None:
     """Serve the page and say where it is; its address holds a token that nobody can guess."""
-    with listening(host, port) as door:
-        port, token = door.getsockname()[1], new_token()
-        app = make_app(session, token, host, port)
-        page = address(host, port, token) + (f"?class={quote(begin_with)}" if begin_with else "")
+    with listening(host, port) as place:
+        app = make_app(session, new_token(), host, place.getsockname()[1])
+        page = address(app.door) + (f"?class={quote(begin_with)}" if begin_with else "")
         say(f"Review: {page}\nCtrl+C ends it. What the page calls saved is saved.")
         if show:
             threading.Timer(0.5, webbrowser.open, [page]).start()
         try:
-            run(app, door)
+            run(app, place)
         finally:
             app.app.state.learning.stop()

@@ -1,4 +1,4 @@
-"""One function per format that `write_detections` writes: what goes into each file."""
+"""What goes into the files that `write_detections` writes: a function per format."""
 
 import csv
 import io
