@@ -11,7 +11,7 @@ from functools import partial
 from pickle import UnpicklingError
 from typing import Any, TypeVar, cast
 
-from numba import njit
+from numba import config, njit
 from numba.core import event
 
 __all__ = ["kernel"]

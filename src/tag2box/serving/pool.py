@@ -21,8 +21,8 @@ from typing import Any
 
 from tag2box.detection.detector import Detector
 from tag2box.errors import Tag2BoxError
-from tag2box.runtime.processes import ONE_THREAD, child_environment
 from tag2box.run_folder import RunFolder
+from tag2box.runtime.processes import ONE_THREAD, child_environment
 
 __all__ = ["DiedError", "FullError", "Limits", "Pool", "TooSlowError", "pool_of"]
 
