@@ -196,29 +196,6 @@ def test_keys_of_a_folder_are_those_of_its_last_run(run, images):
     assert checked_json({k: v for k, v in stored.items() if k != "crc"}) == (run / "run.json").read_text()
 
 
-def test_a_folder_by_a_version_without_checksums_is_read_and_goes_on(run, images):
-    kept = RunFolder(run).result("windows").xyxy
-    for file in [run / "run.json", *run.glob("*/*/record.json")]:
-        stored = json.loads(file.read_text())
-        del stored["crc"]
-        if file.name == "run.json":
-            del stored["format"], stored["detector"]
-        else:
-            stored["arrays"] = list(stored["arrays"])
-        file.write_text(json.dumps(stored))
-    (run / "detections.json").write_text(
-        json.dumps(json.loads((run / "detections.json").read_text())["detections"])
-    )
-    for blocks in run.glob("*/*/X.blocks"):
-        blocks.unlink()
-    folder = RunFolder(run)
-    assert folder.result("windows").xyxy.tobytes() == kept.tobytes()
-    assert len(folder.detected()) == 1
-    assert folder.outdated  # it does not say
-    assert all(cost["reused"] for cost in fit_run(images, CONFIG, run, workers=1).values())
-    assert RunFolder(run).outdated is None
-
-
 def test_a_run_of_before_boxes_were_voted_shows_its_windows(run, monkeypatch):
     folder = RunFolder(run)
     windows, found = folder.result("windows"), folder.result(folder.last_stage)
