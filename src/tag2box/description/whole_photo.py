@@ -73,6 +73,11 @@ class WholePhoto:
         return 4 * self.block / int(self._first_of_nothing.shape[1])
 
     @property
+    def early_channels(self) -> int:
+        """Numbers per cell of the map at the cut."""
+        return int(self._first_of_nothing.shape[-1])
+
+    @property
     def channels(self) -> int:
         """Numbers per cell."""
         return int(self._of_nothing.shape[-1])

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from tag2box.cover.compared import draw_images
 from tag2box.description.record import Described
+from tag2box.runtime.blas import one_thread
+from tag2box.runtime.halves import as_float32
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
@@ -31,10 +33,10 @@ __all__ = ["PRIORS", "PriorChoice", "choose_prior", "largest_good"]
 Floats = NDArray[np.float64]
 
 PRIORS = (0.0, 1.0, 2.0, 3.5, 5.0, 8.0)
-# A prior that loses up to this much more than the best one is as good.
-TOLERANCE = 0.05
-# What bounds the cost: photos, folds, and steps of L-BFGS for each of them and each prior.
-MOST_PHOTOS, FOLDS, STEPS = 300, 2, 15
+# A prior that loses up to this share more than the best one is as good, or so many nats.
+TOLERANCE, NATS = 0.05, 0.005
+# What bounds the cost: photos, dimensions, folds, and steps of L-BFGS for each of them and each prior.
+MOST_PHOTOS, DIMENSIONS, FOLDS, STEPS = 300, 256, 3, 30
 
 
 @stored
@@ -64,36 +66,44 @@ def choose_prior(
     """The prior of two streams that the tags speak for.
 
     alone: the objectness by maps that the tags of a photo do not share: that of photos whose tags are to be
-    told. About `STEPS` passes over `MOST_PHOTOS` photos for each prior and fold.
+    told. About `STEPS` passes over `MOST_PHOTOS` photos for each prior and fold, in `DIMENSIONS` dimensions.
     """
-    assert known.objectness is not None
     drawn = np.flatnonzero(draw_images(known.tags, MOST_PHOTOS))
-    order = np.random.default_rng(0).permutation(drawn)
+    few, apart = _shorter(known, alone, drawn)
+    fold_of = np.random.default_rng(0).permutation(len(few)) % FOLDS
     losses = np.zeros((len(PRIORS), known.tags.shape[1]))
     progress("choosing the prior", 0, len(PRIORS) * FOLDS)
     for p, prior in enumerate(PRIORS):
         settings = replace(config, prior=prior, iterations=min(config.iterations, STEPS))
-        probabilities = np.full((len(known), known.tags.shape[1]), np.nan)
+        phi = np.empty(few.tags.shape)
         for fold in range(FOLDS):
-            left_out = np.zeros(len(known), np.bool_)
-            left_out[order[fold::FOLDS]] = True
-            taught = _take(known, np.setdiff1d(drawn, np.flatnonzero(left_out)))
-            head = train_two_stream(taught, settings, workers=workers)
-            for i in np.flatnonzero(left_out):
-                probabilities[i] = _tag_probabilities(head, known.described, alone, int(i))
+            head = train_two_stream(_take(few, np.flatnonzero(fold_of != fold)), settings, workers=workers)
+            for i in np.flatnonzero(fold_of == fold):
+                phi[i] = _tag_probabilities(head, few.described, apart, int(i))
             progress("choosing the prior", p * FOLDS + fold + 1, len(PRIORS) * FOLDS)
-        losses[p] = _balanced_loss(probabilities[drawn], known.tags[drawn])
+        losses[p] = _balanced_loss(phi, few.tags)
     return PriorChoice(PRIORS, losses, largest_good(PRIORS, losses))
 
 
+def _shorter(known: Known, alone: Objectness, photos: NDArray[np.int64]) -> tuple[Known, Objectness]:
+    """Some photos with the first principal components of their vectors, in memory; and `alone` of them."""
+    few = _take(known, photos)
+    X = as_float32(few.described.X)
+    X = X - X.mean(axis=0)
+    with one_thread():
+        _, U = np.linalg.eigh(X.T @ X)
+    X = np.ascontiguousarray(X @ U[:, ::-1][:, :DIMENSIONS])
+    rows, offsets = known.described.rows_of(photos), few.described.offsets
+    return replace(few, described=replace(few.described, X=X)), Objectness(alone.values[rows], offsets)
+
+
 def largest_good(priors: tuple[float, ...], losses: Floats) -> float:
-    """The largest prior whose loss is within `TOLERANCE` of the least; the last where nobody can tell."""
+    """The largest prior whose loss is within the tolerance of the least; the last where nobody can tell."""
     curve = losses[:, np.isfinite(losses).all(axis=0)].mean(axis=1) if losses.size else np.zeros(len(priors))
     if not np.isfinite(curve).all():
         return priors[-1]
-    return max(
-        prior for prior, loss in zip(priors, curve, strict=True) if loss <= (1 + TOLERANCE) * curve.min()
-    )
+    limit = max((1 + TOLERANCE) * curve.min(), curve.min() + NATS)
+    return max(prior for prior, loss in zip(priors, curve, strict=True) if loss <= limit)
 
 
 def _take(known: Known, photos: NDArray[np.int64]) -> Known:
