@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from tag2box.cover.compared import draw_images
 from tag2box.description.record import Described
-from tag2box.runtime.blas import one_thread
-from tag2box.runtime.halves import as_float32
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
@@ -32,11 +30,11 @@ __all__ = ["PRIORS", "PriorChoice", "choose_prior", "largest_good"]
 
 Floats = NDArray[np.float64]
 
-PRIORS = (0.0, 1.0, 2.0, 3.5, 5.0, 8.0)
+PRIORS = (0.0, 1.0, 2.0, 5.0)
 # A prior that loses up to this share more than the best one is as good, or so many nats.
 TOLERANCE, NATS = 0.05, 0.005
-# What bounds the cost: photos, dimensions, folds, and steps of L-BFGS for each of them and each prior.
-MOST_PHOTOS, DIMENSIONS, FOLDS, STEPS = 300, 256, 3, 30
+# What bounds the cost: photos and folds.
+MOST_PHOTOS, FOLDS = 300, 2
 
 
 @stored
@@ -66,15 +64,16 @@ def choose_prior(
     """The prior of two streams that the tags speak for.
 
     alone: the objectness by maps that the tags of a photo do not share: that of photos whose tags are to be
-    told. About `STEPS` passes over `MOST_PHOTOS` photos for each prior and fold, in `DIMENSIONS` dimensions.
+    told. For each prior the cost of training on `MOST_PHOTOS` photos.
     """
     drawn = np.flatnonzero(draw_images(known.tags, MOST_PHOTOS))
-    few, apart = _shorter(known, alone, drawn)
+    few = _take(known, drawn)
+    apart = Objectness(alone.values[known.described.rows_of(drawn)], few.described.offsets)
     fold_of = np.random.default_rng(0).permutation(len(few)) % FOLDS
     losses = np.zeros((len(PRIORS), known.tags.shape[1]))
     progress("choosing the prior", 0, len(PRIORS) * FOLDS)
     for p, prior in enumerate(PRIORS):
-        settings = replace(config, prior=prior, iterations=min(config.iterations, STEPS))
+        settings = replace(config, prior=prior)
         phi = np.empty(few.tags.shape)
         for fold in range(FOLDS):
             head = train_two_stream(_take(few, np.flatnonzero(fold_of != fold)), settings, workers=workers)
@@ -83,18 +82,6 @@ def choose_prior(
             progress("choosing the prior", p * FOLDS + fold + 1, len(PRIORS) * FOLDS)
         losses[p] = _balanced_loss(phi, few.tags)
     return PriorChoice(PRIORS, losses, largest_good(PRIORS, losses))
-
-
-def _shorter(known: Known, alone: Objectness, photos: NDArray[np.int64]) -> tuple[Known, Objectness]:
-    """Some photos with the first principal components of their vectors, in memory; and `alone` of them."""
-    few = _take(known, photos)
-    X = as_float32(few.described.X)
-    X = X - X.mean(axis=0)
-    with one_thread():
-        _, U = np.linalg.eigh(X.T @ X)
-    X = np.ascontiguousarray(X @ U[:, ::-1][:, :DIMENSIONS])
-    rows, offsets = known.described.rows_of(photos), few.described.offsets
-    return replace(few, described=replace(few.described, X=X)), Objectness(alone.values[rows], offsets)
 
 
 def largest_good(priors: tuple[float, ...], losses: Floats) -> float:
