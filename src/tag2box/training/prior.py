@@ -48,8 +48,15 @@ class PriorChoice:
 
     @property
     def curve(self) -> Floats:
-        """The loss of each prior, (n_priors,)."""
-        return np.asarray(np.nanmean(self.losses, axis=1))
+        """The loss of each prior, (n_priors,); NaN where no class can tell."""
+        tells = np.isfinite(self.losses).all(axis=0)
+        return np.asarray(self.losses[:, tells].mean(axis=1) if tells.any() else self.losses[:, 0])
+
+    def __str__(self) -> str:
+        losses = ", ".join(
+            f"{prior:g}: {loss:.3f}" for prior, loss in zip(self.priors, self.curve, strict=True)
+        )
+        return f"{self.prior:g}, by the loss of left-out tags ({losses})"
 
 
 @stage("prior", version=1)
@@ -70,7 +77,9 @@ def choose_prior(
     few = _take(known, drawn)
     apart = Objectness(alone.values[known.described.rows_of(drawn)], few.described.offsets)
     fold_of = np.random.default_rng(0).permutation(len(few)) % FOLDS
-    losses = np.zeros((len(PRIORS), known.tags.shape[1]))
+    losses = np.full((len(PRIORS), known.tags.shape[1]), np.nan)
+    if len(few) < FOLDS:
+        return PriorChoice(PRIORS, losses, PRIORS[-1])
     progress("choosing the prior", 0, len(PRIORS) * FOLDS)
     for p, prior in enumerate(PRIORS):
         settings = replace(config, prior=prior)
@@ -86,9 +95,10 @@ def choose_prior(
 
 def largest_good(priors: tuple[float, ...], losses: Floats) -> float:
     """The largest prior whose loss is within the tolerance of the least; the last where nobody can tell."""
-    curve = losses[:, np.isfinite(losses).all(axis=0)].mean(axis=1) if losses.size else np.zeros(len(priors))
-    if not np.isfinite(curve).all():
+    tells = np.isfinite(losses).all(axis=0)
+    if not tells.any():
         return priors[-1]
+    curve = losses[:, tells].mean(axis=1)
     limit = max((1 + TOLERANCE) * curve.min(), curve.min() + NATS)
     return max(prior for prior, loss in zip(priors, curve, strict=True) if loss <= limit)
 
