@@ -138,7 +138,7 @@ def test_windows_are_chosen_by_their_context_and_described_as_all_are(watched):
 
 
 def stacks_of(names, job):
-    """The calls in the package that lead to each function of these names, (file, function), while job runs."""
+    """The calls in the package that lead to each function of these names, (file, function), as job runs."""
     stacks = {name: set() for name in names}
     short = {name.rpartition(".")[2] for name in names}
 
