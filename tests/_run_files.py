@@ -8,6 +8,7 @@ import pickle
 import re
 import time
 import warnings
+import zipfile
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -15,9 +16,10 @@ from tests._toys import FAST, make_toys, make_truth
 
 from tag2box import read_images, write_detections
 from tag2box.corrections.log import read_state
+from tag2box.data.remote import place
 from tag2box.errors import Tag2BoxError
-from tag2box.networks.network import load_network
 from tag2box.networks import precision
+from tag2box.networks.network import load_network
 from tag2box.pipeline import Config
 from tag2box.report.collecting import write_report
 from tag2box.review.exchange import import_corrections
@@ -50,6 +52,9 @@ def make(root):
     import_corrections(run, boxes)
     run.store.shards("windows", UNFINISHED).save(0, 6, run.result("windows"))
     _rows(run)
+    with zipfile.ZipFile(root / "photos.zip", "w") as archive:
+        archive.write(images.paths[0], "photo.png")
+    _remote(root)
     write_report(run.folder)
 
 
@@ -89,6 +94,10 @@ def _network(root):
     return network.path.read_bytes(), network.int8.read_bytes()
 
 
+def _remote(root):
+    return place(f"zip://photo.png::{root / 'photos.zip'}").open("rb").read()
+
+
 def _precision(root):
     """What was measured before."""
     (path,) = root.glob("cache/precision-*")
@@ -122,7 +131,12 @@ def _report(root):
 
 
 # By the start of a kind: what reads it, where that is not `_run`, as it takes long.
-READERS = {"run events.jsonl": _report, "cache precision": _precision, "cache": _network}
+READERS = {
+    "run events.jsonl": _report,
+    "cache photos": _remote,
+    "cache precision": _precision,
+    "cache": _network,
+}
 
 
 def _reader(name):

@@ -12,7 +12,7 @@ from tests._toys import FAST, contents, make_toys
 import tag2box as t2b
 from tag2box import pipeline, run_notes, stages
 from tag2box.cli.app import main
-from tag2box.cli.run import _default_out
+from tag2box.cli.run import _run_folder
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.pipeline import Config
 from tag2box.run.folder import RunFolder, detect_run, fit_run, mined_windows
@@ -101,7 +101,7 @@ def test_a_damaged_evaluation_json_is_one_line(run, how, images):
 
 def test_a_run_folder_of_a_newer_version_is_left_alone(run, images, monkeypatch):
     monkeypatch.setattr(run_notes, "FORMAT", 99)
-    write_run(Store(run), {}, images, None)
+    write_run(Store(run), images, ["0" * 64] * len(images), None)
     (run / "config.toml").write_text("[from_the_future]\nx = 1\n")
     monkeypatch.undo()
     before = contents(run)
@@ -180,12 +180,13 @@ def test_clean_keeps_an_unfinished_stage_of_the_last_settings(run, images, monke
     assert part.load(0, 1) == 7
 
 
-def test_data_with_dots_in_their_names_have_run_folders_of_their_own(tmp_path):
+def test_data_with_dots_in_their_names_have_run_folders_of_their_own(images, tmp_path):
     for name in ("photos.v1", "photos.v2"):
         (tmp_path / name).mkdir()
     (tmp_path / "tags.v1.csv").touch()
     names = ["photos.v1", "photos.v2", "tags.v1.csv"]
-    assert [_default_out(tmp_path / name).name for name in names] == ["photos.v1", "photos.v2", "tags.v1"]
+    folders = [_run_folder(None, tmp_path / name, images).name for name in names]
+    assert folders == ["photos.v1", "photos.v2", "tags.v1"]
 
 
 def test_keys_of_a_folder_are_those_of_its_last_run(run, images):
@@ -193,29 +194,6 @@ def test_keys_of_a_folder_are_those_of_its_last_run(run, images):
     assert folder.keys == stages.stage_keys(images, folder.config, Runner(Store(run)))
     stored = json.loads((run / "run.json").read_text())
     assert checked_json({k: v for k, v in stored.items() if k != "crc"}) == (run / "run.json").read_text()
-
-
-def test_a_folder_by_a_version_without_checksums_is_read_and_goes_on(run, images):
-    kept = RunFolder(run).result("windows").xyxy
-    for file in [run / "run.json", *run.glob("*/*/record.json")]:
-        stored = json.loads(file.read_text())
-        del stored["crc"]
-        if file.name == "run.json":
-            del stored["format"], stored["detector"]
-        else:
-            stored["arrays"] = list(stored["arrays"])
-        file.write_text(json.dumps(stored))
-    (run / "detections.json").write_text(
-        json.dumps(json.loads((run / "detections.json").read_text())["detections"])
-    )
-    for blocks in run.glob("*/*/X.blocks"):
-        blocks.unlink()
-    folder = RunFolder(run)
-    assert folder.result("windows").xyxy.tobytes() == kept.tobytes()
-    assert len(folder.detected()) == 1
-    assert folder.outdated  # it does not say
-    assert all(cost["reused"] for cost in fit_run(images, CONFIG, run, workers=1).values())
-    assert RunFolder(run).outdated is None
 
 
 def test_a_run_of_before_boxes_were_voted_shows_its_windows(run, monkeypatch):
