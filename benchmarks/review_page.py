@@ -31,6 +31,7 @@ from tag2box.corrections import CorrectionLog
 from tag2box.review.found import FoundBoxes, find_boxes, review_key
 from tag2box.run.folder import RunFolder
 from tag2box.run.notes import own_detector, write_run
+from tag2box.runtime.files import content_hash
 from tag2box.runtime.store import Store
 from tag2box.windows.record import Windows
 
@@ -52,7 +53,7 @@ def many(run, folder, n):
         source = run.images.paths[i % base]
         paths.append(photos / f"{name}{source.suffix}")
         paths[-1].parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, paths[-1]) if i < base else os.link(paths[i % base], paths[-1])
+        paths[-1].write_bytes(source.read_bytes() + f"{i}".encode())  # each is a photo of its own
     again = np.arange(n) % base
     images = replace(run.images, ids=tuple(ids), paths=tuple(paths), tags=run.images.tags[again], truth=None)
     old = run.result("windows")
@@ -60,7 +61,8 @@ def many(run, folder, n):
     keys = {**run.keys, "windows": "0" * len(run.keys["windows"])}
     home = Store(folder / "run")
     home.save("windows", keys["windows"], Windows.concatenate([parts[i] for i in again]))
-    write_run(home, keys, images, own_detector(keys, folder / "run" / "detector.npz"))
+    contents = [content_hash(path) for path in paths]
+    write_run(home, images, contents, own_detector(keys, folder / "run" / "detector.npz"))
     made = RunFolder(folder / "run")
     home.save("review", review_key(made), repeated(find_boxes(run), base, n))
     return made
@@ -96,9 +98,9 @@ def page(run):
 
 def review(run, n):
     """What a person who accepts everything leaves after n photos."""
-    ids = run.images.ids
-    log = CorrectionLog(run.folder)
-    log.append({"set": "photo", "id": f"r{i}", "photo": ids[i], "state": "reviewed"} for i in range(n))
+    log, event = CorrectionLog(run.folder), {"set": "photo", "state": "reviewed"}
+    photos = zip(run.images.ids[:n], run.contents, strict=False)
+    log.append({**event, "id": f"r{i}", "photo": name, "sha256": c} for i, (name, c) in enumerate(photos))
 
 
 def requests(run):
@@ -116,7 +118,7 @@ def requests(run):
         yield "thumbnail, first time", "GET", f"thumb/{k}", None
         yield "thumbnail", "GET", f"thumb/{k}", None
         yield "map", "GET", f"map/{some[2] % mapped}/0", None
-        event = {"set": "photo", "id": f"e{k}", "photo": some[3], "state": "reviewed"}
+        event = {"set": "photo", "id": f"e{k}", "photo": run.contents[some[3]], "state": "reviewed"}
         yield "a correction", "POST", "events", [event]
         yield "how far learning is", "GET", "learn", None
 

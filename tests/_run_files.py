@@ -8,6 +8,7 @@ import pickle
 import re
 import time
 import warnings
+import zipfile
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -16,6 +17,7 @@ from tests._toys import FAST, make_toys, make_truth
 from tag2box import read_images, write_detections
 from tag2box.config import Config
 from tag2box.corrections.log import read_state
+from tag2box.data.remote import place
 from tag2box.errors import Tag2BoxError
 from tag2box.networks import precision
 from tag2box.networks.network import load_network
@@ -51,6 +53,9 @@ def make(root):
     (boxes,) = write_detections(mined_windows(run), images, root / "boxes.json", "coco-instances")
     import_corrections(run, boxes)
     _unfinished(run)
+    with zipfile.ZipFile(root / "photos.zip", "w") as archive:
+        archive.write(images.paths[0], "photo.png")
+    _remote(root)
     write_report(run.folder)
 
 
@@ -92,6 +97,10 @@ def _network(root):
     return network.path.read_bytes(), network.int8.read_bytes()
 
 
+def _remote(root):
+    return place(f"zip://photo.png::{root / 'photos.zip'}").open("rb").read()
+
+
 def _precision(root):
     """What was measured before."""
     (path,) = root.glob("cache/precision-*")
@@ -124,7 +133,12 @@ def _report(root):
 
 
 # By the start of a kind: what reads it, where that is not `_run`, as it takes long.
-READERS = {"run events.jsonl": _report, "cache precision": _precision, "cache": _network}
+READERS = {
+    "run events.jsonl": _report,
+    "cache photos": _remote,
+    "cache precision": _precision,
+    "cache": _network,
+}
 
 
 def _reader(name):

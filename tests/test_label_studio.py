@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from tests._events import by_name
 from tests._review import ORIGIN, Client, copied
 
 from tag2box.corrections import collect, read_state
@@ -60,7 +61,7 @@ class Played:
         )
 
     def photo(self, name="toy-00"):
-        return read_state(self.home).photo(name)
+        return by_name(self.home).photo(name)
 
 
 @pytest.fixture
@@ -147,7 +148,7 @@ def test_an_annotation_is_a_correction(played):
     assert kept.xyxy[0] == pytest.approx(kept.found[1][0] + 0.96, abs=1e-4)
     (mine,) = [box for key, box in photo.boxes.items() if key != found["id"]]
     assert (mine.name, mine.xyxy, mine.found) == ("other", (48, 48, 72, 72), None)
-    corrections = collect(read_state(played.home), played.session.images)
+    corrections = collect(read_state(played.home), played.session.images, played.session.contents)
     assert corrections.right.all()
     assert len(corrections) == 2
 

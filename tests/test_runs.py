@@ -10,7 +10,7 @@ from tests._toys import FAST, contents, make_toys
 
 import tag2box as t2b
 from tag2box.cli.app import main
-from tag2box.cli.run import _default_out
+from tag2box.cli.run import _run_folder
 from tag2box.config import Config
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.report.collecting import write_report
@@ -100,7 +100,7 @@ def test_a_damaged_evaluation_json_is_one_line(run, how, images):
 
 def test_a_run_folder_of_a_newer_version_is_left_alone(run, images, monkeypatch):
     monkeypatch.setattr(notes, "FORMAT", 99)
-    write_run(Store(run), images, None)
+    write_run(Store(run), images, ["0" * 64] * len(images), None)
     (run / "config.toml").write_text("[from_the_future]\nx = 1\n")
     monkeypatch.undo()
     before = contents(run)
@@ -233,12 +233,13 @@ def test_clean_keeps_an_unfinished_stage_of_the_last_settings(run, images):
     assert dict(parts.intact([(0, 1)], print)) == {(0, 1): 7}
 
 
-def test_data_with_dots_in_their_names_have_run_folders_of_their_own(tmp_path):
+def test_data_with_dots_in_their_names_have_run_folders_of_their_own(images, tmp_path):
     for name in ("photos.v1", "photos.v2"):
         (tmp_path / name).mkdir()
     (tmp_path / "tags.v1.csv").touch()
     names = ["photos.v1", "photos.v2", "tags.v1.csv"]
-    assert [_default_out(tmp_path / name).name for name in names] == ["photos.v1", "photos.v2", "tags.v1"]
+    folders = [_run_folder(None, tmp_path / name, images).name for name in names]
+    assert folders == ["photos.v1", "photos.v2", "tags.v1"]
 
 
 @pytest.mark.parametrize("how", [each for each in DAMAGES if each != "flipped"])

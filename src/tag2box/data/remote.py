@@ -7,6 +7,7 @@ there (`remote_cache.py`). Where the version is not known a photo is fetched eac
 
 import hashlib
 import io
+import os
 import re
 import stat
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from tag2box.data.archives import ARCHIVES, Archive
 from tag2box.data.remote_cache import make_room
 from tag2box.data.servers import Server, version_of
 from tag2box.errors import HIDDEN, InputError, redacted
-from tag2box.runtime.files import cache_folder, write_whole
+from tag2box.runtime.files import cache_folder, read_sealed, write_sealed
 
 __all__ = ["RemotePath", "is_address", "place"]
 
@@ -132,28 +133,26 @@ class RemotePath(PosixPath):
         """A photo, from the cache; or text, which is tags, as it is now."""
         if "b" not in mode:
             return io.TextIOWrapper(io.BytesIO(self.read_bytes()), **how)
-        with suppress(FileNotFoundError):  # another process has made room just now
-            return self.fetched().open(mode)
-        return self.fetched().open(mode)
+        return io.BytesIO(self._photo())
 
     def read_bytes(self) -> bytes:
         """What is in the file now."""
         archive = self._opened()
         return archive.content(self._inner) if archive else Server(self.address).content()
 
-    def fetched(self) -> Path:
-        """The copy of the file in the cache."""
+    def _photo(self) -> bytes:
+        """What is in the file, from the cache where that has this version of it, undamaged."""
         version = self._version()
-        if version is not None and (copy := self._copy(version)).is_file():
-            copy.touch()
-            return copy
+        copy = None if version is None else self._copy(version)
+        if copy is not None and (kept := read_sealed(copy)) is not None:
+            with suppress(FileNotFoundError):  # another process has made room just now
+                os.utime(copy)
+            return kept
         content = self.read_bytes()
-        if version is None or self._version() != version:  # unknown, or changed while it was read
-            version = hashlib.sha256(content).hexdigest()
-        copy = self._copy(version)
-        make_room(copy.parent, len(content))
-        write_whole(copy, content)
-        return copy
+        if copy is not None and self._version() == version:  # it did not change while it was read
+            make_room(copy.parent, len(content))
+            write_sealed(copy, content)
+        return content
 
     def _copy(self, version: str) -> Path:
         """Where a version of the file is kept."""

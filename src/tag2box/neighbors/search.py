@@ -7,8 +7,8 @@ those the k nearest. Exact, at the speed of BLAS in float32.
 
 Rows are centered first, which no distance notices and which makes the bound small. With u = 2⁻²⁴, c the
 center and r = |x - c| + |c| / d, a score is wrong by at most u (d + 7) (r_q² + r_w²), whatever the order of
-the sums: d + 3 for the product and the norm, in float32 and of rows rounded to it, the rest for the last
-subtraction and for distances that are equal once they are rounded.
+the sums: d + 4 for the product and the norm, in float32 and of rows rounded to it, the rest for the last
+subtraction and for distances that are equal once they are rounded. We take d + 16: r is rounded too.
 """
 
 from collections.abc import Container, Iterator

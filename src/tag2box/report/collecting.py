@@ -1,6 +1,7 @@
 """`write_report`: what a run folder holds, gathered into one page beside it."""
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.cover.greedy import Cover
+from tag2box.data.formats.files import first_few
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.reliability import Reliability, reliability
 from tag2box.evaluation.scores import CorLoc, corloc, evaluate
@@ -22,7 +24,7 @@ from tag2box.report.thumbnails import Heat, Thumbnails, votes
 from tag2box.run.corrections import corrected_boxes
 from tag2box.run.folder import RunFolder
 from tag2box.runtime.config import settings
-from tag2box.runtime.files import write_whole
+from tag2box.runtime.files import refuse_link, unchecked, write_whole
 from tag2box.training.findings import best_windows
 from tag2box.windows.search import Windows
 
@@ -76,6 +78,10 @@ def write_report(
     if corrected.reviewed.any() or corrected.photos:
         said = ("boxes reviewed", f"{corrected.reviewed.sum():,}"), ("photos reviewed", str(corrected.photos))
         content = replace(content, facts=(*content.facts, *said))
+    if run.has("prior"):
+        content = replace(
+            content, facts=(*content.facts, ("trust in the object maps", str(run.result("prior"))))
+        )
     path = run.folder / REPORT
     write_whole(path, render_page(content))
     return path
@@ -183,14 +189,26 @@ def _sure(found: Detections, test: ImageSet | None) -> Reliability | None:
 
 
 def _events(path: Path) -> list[dict[str, Any]]:
-    """What the run noted; a line that was cut short when a run was killed, or damaged, is left out."""
-    events = []
-    for line in path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []:
+    """What the run noted; a line that is damaged, or was cut short by a kill, is left out and named."""
+    refuse_link(path)
+    events, damaged = [], []
+    for n, line in enumerate(path.read_bytes().splitlines() if path.is_file() else [], start=1):
         try:
-            events.append(dict(json.loads(line)))
+            events.append(_event(line))
         except (ValueError, TypeError, RecursionError):
-            continue
+            damaged.append(str(n))
+    if damaged:
+        which = f"{len(damaged)} lines are damaged and left out ({first_few(damaged, 20)})"
+        warnings.warn(f"{path}: {which}: the report counts no time for them", stacklevel=3)
     return events
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    event = unchecked(json.loads(line))
+    for name in ("seconds", "peak_mb", "workers_peak_mb"):
+        if type(value := event.get(name, 0)) not in (int, float) or not 0 <= value < 1e12:
+            raise ValueError(f"{name} is no number")
+    return event
 
 
 def _first(names: tuple[str, ...], n: int) -> list[str]:

@@ -6,13 +6,16 @@ doubt and by how many of its class came before. Where one class is in most photo
 hardly any of the others. It is a heuristic; benchmarks/review.py measures it.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
+from tag2box.errors import Tag2BoxError
 from tag2box.run.folder import RunFolder, mined_windows
+from tag2box.runtime.files import locked
 from tag2box.runtime.keys import call_key
 from tag2box.runtime.packing import stored
 from tag2box.runtime.parts import DamagedError
@@ -21,6 +24,8 @@ from tag2box.runtime.progress import Progress, silent
 __all__ = ["FoundBoxes", "find_boxes", "load_boxes", "review_key", "teaching_order"]
 
 VERSION = 4
+# Seconds to wait for another page that keeps the same.
+PATIENCE = 30.0
 # Photos that are chosen one after the other; those behind them come by what they are worth then.
 CHOSEN = 2000
 # Another place: a window that overlaps the found one by less.
@@ -49,14 +54,14 @@ class FoundBoxes:
 def load_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
     """The boxes of a finished run, kept in its folder."""
     key = review_key(run)
-    if run.store.has("review", key):
-        try:
-            found: FoundBoxes = run.store.load("review", key)
-            return found
-        except DamagedError:
-            run.store.reopen("review", key)
+    with suppress(DamagedError):  # it is made again
+        if run.store.has("review", key):
+            kept: FoundBoxes = run.store.load("review", key)
+            return kept
     boxes = find_boxes(run, progress)
-    run.store.save("review", key, boxes)
+    # Pages of several processes may be opened at once. Where there is no room to keep it, it is made anew.
+    with suppress(Tag2BoxError), locked(run.folder / ".review.lock", "being written", wait=PATIENCE):
+        run.store.save("review", key, boxes)
     return boxes
 
 

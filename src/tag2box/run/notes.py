@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +83,18 @@ def read_keys(folder: Path) -> dict[str, str]:
     return dict(unchecked(read_json(folder / STAGES))["stages"])
 
 
-def write_run(store: Store, images: ImageSet, detector: dict[str, str] | None) -> None:
-    """Write down what a run is about, and which run made the detector that is there."""
+def write_run(
+    store: Store, images: ImageSet, contents: Sequence[str], detector: dict[str, str] | None
+) -> None:
+    """Write down what a run is about, and which run made the detector that is there.
+
+    contents: the SHA-256 of each photo, by which corrections know it.
+    """
     content = {
         "tag2box": tag2box.__version__,
         "format": FORMAT,
         "images": write_images(images, store.folder),
+        "contents": contents,
         "detector": detector,
     }
     store.write("run.json", checked_json(content))

@@ -134,9 +134,8 @@ def read_annotations(root: Path, annotations: dict[str, Path], split: str | None
 
 def _below_common(names: Sequence[str]) -> list[str]:
     """The names below the folder that holds all images: what they are called where that alone is given."""
-    parts = [name.split("/") for name in names]
-    depth = len(os.path.commonprefix([part[:-1] for part in parts]))
-    return ["/".join(part[depth:]) for part in parts]
+    top = Path(os.path.commonpath([Path(name).parent for name in names]))
+    return [Path(name).relative_to(top).as_posix() for name in names]
 
 
 def _annotated(names: Sequence[str], annotations: dict[str, Path]) -> dict[str, Path]:
