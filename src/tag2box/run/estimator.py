@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tag2box.config import Config
-from tag2box.data.look import look, usable
+from tag2box.data.first_look import look, usable
 from tag2box.data.photos import find_photos
 from tag2box.data.reading import read_images
 from tag2box.description.photos import Photos
