@@ -12,7 +12,7 @@ from tag2box.description.config import FeaturesConfig
 from tag2box.description.crops import crop_map
 from tag2box.features.extract import find_features, find_projection
 from tag2box.description.modes import Shared, Warp
-from tag2box.networks.inference import How, Part
+from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.onnx_writer import Graph
 from tag2box.description.describe import photo_map, see, window_features
 from tag2box.description.projection import Projection, fit_projection
@@ -21,7 +21,7 @@ from tag2box.images import ImageSet
 from tag2box.windows.search import Windows
 
 SMALL = FeaturesConfig(levels=(64, 128), crop=8, dimensions=16, size=64)
-F32 = How("f32")
+F32 = EngineOptions("f32")
 PLAIN = {"padding": 0.0, "grid": 1}
 
 
@@ -158,7 +158,7 @@ def test_reduced_precision_keeps_the_direction(precision):
     boxes = random_boxes(np.random.default_rng(0), 40, photo.shape[1], photo.shape[0])
     full, reduced = (
         Shared(network, how, crop=14, levels=(512, 256), **PLAIN)(seen(photo, network, how), boxes)
-        for how in (How("f32"), How(precision))
+        for how in (EngineOptions("f32"), EngineOptions(precision))
     )
     assert cosine(full.reshape(40, -1), reduced.reshape(40, -1)).mean() > 0.99
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.corrections import Photo
+from tag2box.corrections import PhotoCorrections
 from tag2box.corrections.events import PHOTO_STATES
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
@@ -64,7 +64,7 @@ class Index:
         self.teaching = self.drawn = found.order
         self.moved = np.zeros(n, np.bool_)
 
-    def update(self, n: int, photo: Photo) -> None:
+    def update(self, n: int, photo: PhotoCorrections) -> None:
         """Take in what is said of photo n."""
         self._state[n] = PHOTO_STATES.index(photo.state)
         self._has[n] = self._tags[n]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
-from tag2box.corrections import CorrectionLog, Photo, State, check_event, check_inside, warn
+from tag2box.corrections import CorrectionLog, PhotoCorrections, State, check_event, check_inside, warn
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 from tag2box.review.found import load_boxes
@@ -185,7 +185,7 @@ class Session:
             "own_tags": tags,
         }
 
-    def _boxes(self, n: int, said: Photo) -> list[dict[str, Any]]:
+    def _boxes(self, n: int, said: PhotoCorrections) -> list[dict[str, Any]]:
         """Judged boxes, then those found that are still open."""
         mine = range(self.ends[n], self.ends[n + 1])
         sure = {self.box_ids[m]: round(float(self.found.confidence[m]), 4) for m in mine}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
-from tag2box.corrections import Photo
+from tag2box.corrections import PhotoCorrections
 from tag2box.review.found import FoundBoxes
 from tag2box.review.sampling import Estimate, estimate
 from tag2box.run.corrections import SAME
@@ -39,12 +39,12 @@ class Verdicts:
         per_class = [(name, everything[label == c]) for c, name in enumerate(self._classes)]
         self._turns = [(None, everything), *per_class]
 
-    def update(self, n: int, said: Photo) -> None:
+    def update(self, n: int, said: PhotoCorrections) -> None:
         """Take in what is said of photo n."""
         for m in range(self.ends[n], self.ends[n + 1]):
             self._verdict[m] = self._of(m, said)
 
-    def _of(self, m: int, said: Photo) -> int:
+    def _of(self, m: int, said: PhotoCorrections) -> int:
         if said.state == "skipped":
             return SKIPPED
         name = self._classes[self._found.label[m]]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
-from tag2box.corrections import Box, Photo, State, read_state, warn
+from tag2box.corrections import Box, PhotoCorrections, State, read_state, warn
 from tag2box.data.remote import RemotePath
 from tag2box.detection.detections import Detections
 from tag2box.run.folder import RunFolder, mined_windows
@@ -64,7 +64,7 @@ def box_id(content: str, name: str, xyxy: NDArray[np.float32]) -> str:
     return hashlib.sha256(f"{content}\n{name}\n{place}".encode()).hexdigest()[:16]
 
 
-def still_open(photo: Photo, key: str, name: str, xyxy: NDArray[np.float32]) -> bool:
+def still_open(photo: PhotoCorrections, key: str, name: str, xyxy: NDArray[np.float32]) -> bool:
     """Whether nothing was said of that found box, of the object in it, or of the photo as a whole."""
     if photo.state == "reviewed" or key in photo.boxes or photo.tags.get(name, 1) == -1:
         return False
