@@ -60,7 +60,7 @@ def detect(
 
     Example: tag2box detect holiday/*.jpg --run runs/photos --format csv --out boxes.csv
     """
-    from tag2box.detection.writing import check_target, write_detections
+    from tag2box.exports.writing import check_target, write_detections
     from tag2box.run.folder import RunFolder, detect_run
     from tag2box.runtime.cluster import using
 
@@ -92,7 +92,7 @@ def detect(
 
 def suffix_of(kind: str) -> str:
     """How the default name of a format ends; unknown formats are refused before any work."""
-    from tag2box.detection.writing import check_format
+    from tag2box.exports.writing import check_format
 
     check_format(kind)
     return f".{kind}{SUFFIXES.get(kind, '')}"

@@ -11,7 +11,7 @@ from tag2box.errors import InputError, redacted
 if TYPE_CHECKING:
     from tag2box.detection.detections import Detections
     from tag2box.images import ImageSet
-    from tag2box.run.corrections import Corrected
+    from tag2box.run.corrections import CorrectedBoxes
     from tag2box.run.folder import RunFolder
 
 __all__ = ["evaluate"]
@@ -80,7 +80,7 @@ def _newest(run: "RunFolder", images: "ImageSet") -> "Detections | None":
     return next(run.detections(key, seen) for n, key, seen in reversed(fit) if n == most)
 
 
-def _mined(run: "RunFolder", images: "ImageSet") -> "Corrected | None":
+def _mined(run: "RunFolder", images: "ImageSet") -> "CorrectedBoxes | None":
     """The boxes of the run's own training images, as corrected, where the truth knows all of them."""
     if not set(run.images.ids) <= set(images.ids) or not run.has(run.last_stage):
         return None

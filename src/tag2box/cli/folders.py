@@ -40,7 +40,7 @@ def export(
     Example: tag2box export runs/photos --format yolo --photos --val 0.2 --out train
     """
     from tag2box.cli.detect import suffix_of
-    from tag2box.detection.writing import write_detections
+    from tag2box.exports.writing import write_detections
     from tag2box.run.corrections import corrected_boxes
     from tag2box.run.folder import RunFolder
 

@@ -13,8 +13,8 @@ from tag2box.corrections import CorrectionLog, check_inside, new_id
 from tag2box.data.decoding import image_size
 from tag2box.data.formats import cvat
 from tag2box.data.reading import read_images
-from tag2box.detection.writing import write_detections
 from tag2box.errors import InputError
+from tag2box.exports.writing import write_detections
 from tag2box.images import ImageSet
 from tag2box.run.corrections import box_id, corrected_boxes, is_replaced
 from tag2box.run.folder import RunFolder

@@ -94,8 +94,8 @@ class Tag2Box(BaseEstimator):
     ...     maps=t2b.MapsConfig(side=96),
     ... )
     >>> model = t2b.Tag2Box(config, n_jobs=1).fit(folder)
-    >>> found = model.predict(folder / "square" / "0.png")
-    >>> [found.classes[label] for label in found.label[:1]]
+    >>> detections = model.predict(folder / "square" / "0.png")
+    >>> [detections.classes[label] for label in detections.label[:1]]
     ['square']
     """
 

@@ -13,8 +13,8 @@ from PIL import Image, ImageFilter
 from tag2box.demo.scenes.grounds import ball, ground, hang
 from tag2box.demo.scenes.objects import box_of, cutout, place, set_on, visible
 from tag2box.detection.detections import Detections
-from tag2box.detection.writing import write_detections
 from tag2box.errors import InputError
+from tag2box.exports.writing import write_detections
 from tag2box.images import ImageSet, Truth
 from tag2box.runtime.files import write_whole
 from tag2box.runtime.progress import Progress, silent
