@@ -2,10 +2,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tag2box.cover.snapping import CELLS, above_chance, best_share, contrast, snap, vote_map
 
 from tag2box.cover.graph import cover_graph
 from tag2box.cover.greedy import Cover
-from tag2box.cover.snapping import CELLS, above_chance, best_share, contrast, snap, vote_map
 from tag2box.errors import InputError
 from tag2box.neighbors.search import Neighbors
 

@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from tag2box.cover.sample import draw_images, draw_sample
 from tests._planted import N_IMAGES, N_WINDOWS, D, planted
 
 from tag2box import (
@@ -15,10 +16,9 @@ from tag2box import (
 from tag2box.boxes import iou_matrix
 from tag2box.cover.config import CoverConfig, known_tags
 from tag2box.cover.degrees import block_count, count_blocks, count_neighbors, join_degrees
-from tag2box.cover.sample import draw_images, draw_sample
 from tag2box.cover.stage import find_covers
-from tag2box.errors import InputError
 from tag2box.description.record import Features
+from tag2box.errors import InputError
 from tag2box.runtime.stages import Runner
 from tag2box.runtime.store import Store, stage_key
 from tag2box.windows.search import Windows

@@ -8,14 +8,15 @@ from hypothesis.extra.numpy import arrays
 from PIL import Image
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
+from tag2box.maps.photo_maps import check_maps, find_cells, map_cells
 from tests.test_backbone import PREPARE, own
 
 from tag2box import corloc, read_images
+from tag2box.description.config import FeaturesConfig
+from tag2box.description.describe import photo_map
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
-from tag2box.description.config import FeaturesConfig
 from tag2box.networks.onnx_writer import Graph
-from tag2box.description.describe import photo_map
 from tag2box.training.object_maps import (
     Maps,
     MapsConfig,
@@ -24,7 +25,6 @@ from tag2box.training.object_maps import (
     fit_object_maps,
     measure_objectness,
 )
-from tag2box.maps.photo_maps import check_maps, find_cells, map_cells
 from tag2box.windows.search import Windows, WindowsConfig, find_windows
 
 H, W, C = 6, 8, 12

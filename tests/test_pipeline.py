@@ -12,17 +12,17 @@ from sklearn.exceptions import NotFittedError
 from tests._toys import FAST, contents, events, make_toys
 
 import tag2box as t2b
+from tag2box.config import VERSIONS, Config, stage_keys
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.run.estimator import Tag2Box
 from tag2box.images import Truth
 from tag2box.report.collecting import write_report
+from tag2box.run.estimator import Tag2Box
 from tag2box.run.folder import RunFolder, detect_run, fit_run
 from tag2box.run.notes import write_run
 from tag2box.runtime import runner as runner_module
 from tag2box.runtime.config import read_settings, settings
 from tag2box.runtime.stages import Runner
 from tag2box.runtime.store import Store
-from tag2box.config import VERSIONS, Config, stage_keys
 
 STAGES = (
     *("windows", "maps", "projection", "context", "features", "objectness"),

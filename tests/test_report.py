@@ -7,14 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from PIL import Image, ImageColor
+from tag2box.cover.snapping import above_chance
 
 from tag2box import corloc, evaluate
 from tag2box.cover.config import CoverConfig
 from tag2box.cover.graph import cover_graph
 from tag2box.cover.greedy import greedy_cover
-from tag2box.cover.snapping import above_chance
-from tag2box.detection.detections import Detections
 from tag2box.description.record import Features
+from tag2box.detection.detections import Detections
 from tag2box.images import ImageSet, Truth
 from tag2box.neighbors.search import group_neighbors
 from tag2box.pipeline import Config

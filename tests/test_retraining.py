@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from tag2box.boxes import iou_matrix
-from tag2box.errors import InputError
 from tag2box.description.record import Features
-from tag2box.training.object_maps import Maps, ObjectMaps
+from tag2box.errors import InputError
 from tag2box.training.findings import with_findings
 from tag2box.training.initial import InitialConfig
+from tag2box.training.object_maps import Maps, ObjectMaps
 from tag2box.training.retraining import (
     RetrainConfig,
     agreement,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from tag2box.errors import InputError
 from tag2box.description.record import Features
+from tag2box.errors import InputError
 from tag2box.training.two_stream import TwoStream, TwoStreamConfig, _loss_of, _parts, train_two_stream
 
 

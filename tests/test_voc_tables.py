@@ -20,8 +20,8 @@ from tag2box.reproduce.voc_tables import (
     SIX,
     describe_test,
     detect_described,
+    row_settings,
     run_voc_table,
-    settings,
 )
 from tag2box.run.folder import RunFolder, detect_run
 from tag2box.runtime.config import read_settings
@@ -118,7 +118,7 @@ def test_the_papers_means_are_those_it_prints():
 
 
 def test_the_papers_settings_have_nothing_of_ours():
-    config = settings("Cover + SLSVM", 0, paper=True)
+    config = row_settings("Cover + SLSVM", 0, paper=True)
     assert (config.cover.snap, config.cover.method, config.cover.unknown) == ("none", "marginal", "positive")
     assert (config.initial.C, config.initial.loss) == (1e-3, "smooth_hinge")
     assert (config.refine.C, config.refine.loss) == (1e-3, "smooth_hinge")

@@ -74,9 +74,9 @@ def detect(
     check_target(target, kind, images.paths)
     with shown() as progress, using(cluster, folder.folder):
         images, seen = first_look(images, on_error, workers, progress, as_json)
-        found = detect_run(folder, images, workers=workers, progress=progress)
-    written = write_detections(found, images, target, kind, min_score=min_score)
-    kept = found if min_score is None else found[found.score >= min_score]
+        detections = detect_run(folder, images, workers=workers, progress=progress)
+    written = write_detections(detections, images, target, kind, min_score=min_score)
+    kept = detections if min_score is None else detections[detections.score >= min_score]
     answer = {
         "run": str(run),
         "images": len(images),

@@ -50,12 +50,12 @@ def import_corrections(run: RunFolder, file: Path, *, reviewed: bool = True) -> 
         photo = known.find(name)
         missing += photo is None
         unknown.update(kind for kind, _ in boxes if kind not in run.images.classes)
-        mine = [box for box in boxes if box[0] in run.images.classes]
-        if photo is None or not mine:
+        known_boxes = [box for box in boxes if box[0] in run.images.classes]
+        if photo is None or not known_boxes:
             continue
         photos.add(photo)
         identity = _identity(run, place[photo])
-        for kind, xyxy in mine:
+        for kind, xyxy in known_boxes:
             check_inside(photo, xyxy, sizes[place[photo]])
             events.append(identity | _accepted(identity["sha256"], kind, xyxy))
         if reviewed:
