@@ -20,8 +20,8 @@ from tag2box.cli import run as run_command
 from tag2box.cli.app import app
 from tag2box.data.formats import cvat
 from tag2box.errors import Tag2BoxError
-from tag2box.review import boxes, learning
-from tag2box.review.boxes import load_boxes
+from tag2box.review import learning
+from tag2box.review.boxes import load_boxes, review_key
 from tag2box.review.exchange import import_corrections
 from tag2box.review.learning import Learning
 from tag2box.review.session import Session
@@ -305,7 +305,7 @@ def test_pages_that_open_at_once_do_not_collide(run):
     for start in starts:
         start.join()
     assert [page.returncode for page in pages] == [0, 0, 0]
-    assert len(run.store.load("review", boxes.review_key(run))) > 0
+    assert len(run.store.load("review", review_key(run))) > 0
 
 
 @pytest.mark.parametrize("with_settings", [False, True])

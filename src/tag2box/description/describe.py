@@ -19,7 +19,7 @@ from tag2box.boxes import as_boxes
 from tag2box.data.decoding import READING_SIDE, Source, read_small
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.description import Description
-from tag2box.description.modes import Mode, Pool, Shared, Warp
+from tag2box.description.modes import Mode, Pool, Pyramid, Shared, Warp
 from tag2box.description.record import Described, Maps, Raw
 from tag2box.description.resolving import DescriptionConfig, engine_options, network_of
 from tag2box.description.whole_photo import Seen, WholePhoto
@@ -28,7 +28,7 @@ from tag2box.networks.content import network_hash
 from tag2box.windows.record import Windows
 from tag2box.windows.search import search_windows
 
-__all__ = ["Choice", "check_maps", "describe", "photo_map", "raw_photo", "raw_width"]
+__all__ = ["Choice", "check_maps", "describe", "photo_map", "raw_photo", "raw_widths"]
 
 Floats = NDArray[np.float32]
 # Which windows of a photo are worth their time in the network, by (windows, their context, the photo's map).
@@ -92,9 +92,9 @@ def photo_map(source: Source, settings: DescriptionConfig) -> NDArray[np.float16
     return _map(_see(source, settings, 1), settings.maps.side, settings)
 
 
-def raw_width(settings: DescriptionConfig) -> int:
-    """The numbers of a window before the projection."""
-    return _mode(settings.features, 1).width
+def raw_widths(settings: DescriptionConfig) -> tuple[int, ...]:
+    """The numbers of a window before the projection, of each part that is projected for itself."""
+    return _mode(settings.features, 1).widths
 
 
 def check_maps(settings: DescriptionConfig) -> None:
@@ -159,7 +159,7 @@ def _crops(
     mode = _mode(settings.features, threads)
     boxes = windows.xyxy
     if len(boxes) == 0:
-        return np.empty((0, mode.width), np.float32)
+        return np.empty((0, sum(mode.widths)), np.float32)
     if isinstance(mode, Pool) and finest is not None:
         raw = mode.pooled(finest[0], boxes, windows.sizes[0])
     else:
@@ -198,6 +198,8 @@ def _compiled(config: FeaturesConfig, threads: int, _content: str) -> tuple[Whol
         side = max(config.levels)
         reading_side = whole.reading_side(side)
         return whole, Pool(whole.channels, side=side, reading_side=reading_side, padding=padding, grid=grid)
+    if config.mode == "pyramid":
+        return whole, Pyramid(whole, levels=config.levels, padding=padding, grid=grid)
     if config.mode == "warp":
         return whole, Warp(network, options, size=config.size, padding=padding, grid=grid)
     return whole, Shared(network, options, crop=config.crop, levels=config.levels, padding=padding, grid=grid)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.description.context import Context, fit_context
-from tag2box.description.projection import Projection, fit_projection
+from tag2box.description.projection import PartwiseProjection, Projection, fit_parts
 from tag2box.description.record import Maps, Raw
 from tag2box.description.resolving import DescriptionConfig
 from tag2box.errors import InputError
@@ -40,13 +40,13 @@ class Description:
     """
 
     settings: DescriptionConfig
-    projection: Projection
+    projection: Projection | PartwiseProjection
     context: Context | None = None
 
     @property
     def width(self) -> int:
         """The numbers of a vector."""
-        return int(self.projection.A.shape[1]) + (self.context.width if self.context else 0)
+        return self.projection.width + (self.context.width if self.context else 0)
 
     def project(self, raw: NDArray[np.float32]) -> NDArray[np.floating]:
         """Project what windows look like alone.
@@ -107,8 +107,8 @@ def fit_description(sample: Raw, settings: DescriptionConfig) -> Description:
     vectors = sample.X[np.concatenate([np.empty(0, np.int64), *rows])]
     if len(vectors) == 0:
         raise InputError("there is no window in the sampled images: nothing to fit the projection on")
-    projection = fit_projection(
-        vectors, features.dimensions, features.whitening, features.norm, features.length
+    projection = fit_parts(
+        vectors, sample.widths, features.dimensions, features.whitening, features.norm, features.length
     )
     context = fit_context(sample.maps, maps) if sample.maps and maps and maps.context else None
     return Description(settings, projection, context)

@@ -73,7 +73,7 @@ def resolved(config: FeaturesConfig) -> FeaturesConfig:
         raise InputError(
             f'{network.path.name} names no cut: set cut in its TOML, or features.mode to "pool" or "warp"'
         )
-    cut = network.cut if mode == "shared" else None
+    cut = network.cut if mode in ("shared", "pyramid") else None
     return replace(config, mode=mode, cut=cut, precision=measure_precision(config).precision)
 
 
@@ -107,7 +107,7 @@ def measure_precision(config: FeaturesConfig) -> Speeds:
     network = network_of(config)
     mode = _mode_of(config, network)
     start, (batch, h, w) = _measured_part(config, network, mode)
-    grid = None if mode == "pool" else config.grid
+    grid = None if mode in ("pool", "pyramid") else config.grid
 
     def compiled(precision: str) -> Part:
         options = engine_options(replace(config, precision=precision), 1)
@@ -124,7 +124,7 @@ def _measured_part(
     """Where the part that takes most of the time starts, and what goes into it."""
     if mode == "shared" and network.cut is not None:
         return network.cut, (BATCH, config.crop, config.crop)
-    if mode == "pool":
+    if mode in ("pool", "pyramid"):
         side = max(max(config.levels) // 2 // network.block, 1) * network.block
         return None, (1, *(network.size or (side, side)))
     return None, (BATCH, *(network.size or (config.size, config.size)))

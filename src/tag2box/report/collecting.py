@@ -81,6 +81,10 @@ def write_report(
             ("photos reviewed", str(corrected.photos)),
         )
         content = replace(content, facts=(*content.facts, *reviews))
+    if run.has("prior"):
+        content = replace(
+            content, facts=(*content.facts, ("trust in the object maps", str(run.result("prior"))))
+        )
     path = run.folder / REPORT
     write_whole(path, render_page(content))
     return path

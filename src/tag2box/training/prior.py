@@ -30,11 +30,11 @@ __all__ = ["PRIORS", "PriorChoice", "choose_prior", "largest_good"]
 
 Floats = NDArray[np.float64]
 
-PRIORS = (0.0, 1.0, 2.0, 3.5, 5.0, 8.0)
-# A prior that loses up to this much more than the best one is as good.
-TOLERANCE = 0.05
-# What bounds the cost: photos, folds, and steps of L-BFGS for each of them and each prior.
-MOST_PHOTOS, FOLDS, STEPS = 300, 2, 15
+PRIORS = (0.0, 1.0, 2.0, 5.0)
+# A prior that loses up to this share more than the best one is as good, or so many nats.
+TOLERANCE, NATS = 0.05, 0.005
+# What bounds the cost: photos and folds.
+MOST_PHOTOS, FOLDS = 300, 2
 
 
 @stored
@@ -48,8 +48,15 @@ class PriorChoice:
 
     @property
     def curve(self) -> Floats:
-        """The loss of each prior, (n_priors,)."""
-        return np.asarray(np.nanmean(self.losses, axis=1))
+        """The loss of each prior, (n_priors,); NaN where no class can tell."""
+        tells = np.isfinite(self.losses).all(axis=0)
+        return np.asarray(self.losses[:, tells].mean(axis=1) if tells.any() else self.losses[:, 0])
+
+    def __str__(self) -> str:
+        losses = ", ".join(
+            f"{prior:g}: {loss:.3f}" for prior, loss in zip(self.priors, self.curve, strict=True)
+        )
+        return f"{self.prior:g}, by the loss of left-out tags ({losses})"
 
 
 @stage("prior", version=1)
@@ -64,36 +71,36 @@ def choose_prior(
     """The prior of two streams that the tags speak for.
 
     alone: the objectness by maps that the tags of a photo do not share: that of photos whose tags are to be
-    told. About `STEPS` passes over `MOST_PHOTOS` photos for each prior and fold.
+    told. For each prior the cost of training on `MOST_PHOTOS` photos.
     """
-    assert known.objectness is not None
     drawn = np.flatnonzero(draw_images(known.tags, MOST_PHOTOS))
-    order = np.random.default_rng(0).permutation(drawn)
-    losses = np.zeros((len(PRIORS), known.tags.shape[1]))
+    few = _take(known, drawn)
+    apart = Objectness(alone.values[known.described.rows_of(drawn)], few.described.offsets)
+    fold_of = np.random.default_rng(0).permutation(len(few)) % FOLDS
+    losses = np.full((len(PRIORS), known.tags.shape[1]), np.nan)
+    if len(few) < FOLDS:
+        return PriorChoice(PRIORS, losses, PRIORS[-1])
     progress("choosing the prior", 0, len(PRIORS) * FOLDS)
     for p, prior in enumerate(PRIORS):
-        settings = replace(config, prior=prior, iterations=min(config.iterations, STEPS))
-        probabilities = np.full((len(known), known.tags.shape[1]), np.nan)
+        settings = replace(config, prior=prior)
+        phi = np.empty(few.tags.shape)
         for fold in range(FOLDS):
-            left_out = np.zeros(len(known), np.bool_)
-            left_out[order[fold::FOLDS]] = True
-            taught = _take(known, np.setdiff1d(drawn, np.flatnonzero(left_out)))
-            head = train_two_stream(taught, settings, workers=workers)
-            for i in np.flatnonzero(left_out):
-                probabilities[i] = _tag_probabilities(head, known.described, alone, int(i))
+            head = train_two_stream(_take(few, np.flatnonzero(fold_of != fold)), settings, workers=workers)
+            for i in np.flatnonzero(fold_of == fold):
+                phi[i] = _tag_probabilities(head, few.described, apart, int(i))
             progress("choosing the prior", p * FOLDS + fold + 1, len(PRIORS) * FOLDS)
-        losses[p] = _balanced_loss(probabilities[drawn], known.tags[drawn])
+        losses[p] = _balanced_loss(phi, few.tags)
     return PriorChoice(PRIORS, losses, largest_good(PRIORS, losses))
 
 
 def largest_good(priors: tuple[float, ...], losses: Floats) -> float:
-    """The largest prior whose loss is within `TOLERANCE` of the least; the last where nobody can tell."""
-    curve = losses[:, np.isfinite(losses).all(axis=0)].mean(axis=1) if losses.size else np.zeros(len(priors))
-    if not np.isfinite(curve).all():
+    """The largest prior whose loss is within the tolerance of the least; the last where nobody can tell."""
+    tells = np.isfinite(losses).all(axis=0)
+    if not tells.any():
         return priors[-1]
-    return max(
-        prior for prior, loss in zip(priors, curve, strict=True) if loss <= (1 + TOLERANCE) * curve.min()
-    )
+    curve = losses[:, tells].mean(axis=1)
+    limit = max((1 + TOLERANCE) * curve.min(), curve.min() + NATS)
+    return max(prior for prior, loss in zip(priors, curve, strict=True) if loss <= limit)
 
 
 def _take(known: Known, photos: NDArray[np.int64]) -> Known:
