@@ -29,9 +29,10 @@ from benchmarks import Line, trained
 from benchmarks.serving import memory_mb
 from tag2box.corrections import CorrectionLog
 from tag2box.description.record import Described, Maps
-from tag2box.review.found import FoundBoxes, find_boxes, review_key
+from tag2box.review.boxes import ReviewBoxes, review_boxes, review_key
 from tag2box.run.folder import RunFolder
 from tag2box.run.notes import StageKeys, own_detector, write_run
+from tag2box.runtime.files import content_hash
 from tag2box.runtime.store import Store
 from tag2box.windows.record import Windows
 
@@ -60,9 +61,10 @@ def many(run, folder, n):
     home = Store(folder / "run")
     home.save("described", keys["described"], described_again(run.result("described"), again))
     StageKeys(home).finish(keys)
-    write_run(home, images, own_detector(keys, folder / "run" / "detector.npz"))
+    contents = [content_hash(path) for path in paths]
+    write_run(home, images, contents, own_detector(keys, folder / "run" / "detector.npz"))
     made = RunFolder(folder / "run")
-    home.save("review", review_key(made), repeated(find_boxes(run), base, n))
+    home.save("review", review_key(made), repeated(review_boxes(run), base, n))
     return made
 
 
@@ -88,7 +90,7 @@ def repeated(found, base, n):
         for each in (found.xyxy, found.label, found.confidence, found.doubt)
     ]
     order = np.concatenate([found.order + k * base for k in range(copies)])
-    return FoundBoxes(image[kept], *tiled, order[order < n])
+    return ReviewBoxes(image[kept], *tiled, order[order < n])
 
 
 @contextmanager
