@@ -24,13 +24,13 @@ from tag2box.description.resolving import resolve
 from tag2box.description.whole_photo import Seen, WholePhoto
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
-from tag2box.networks.inference import How, Part
+from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import load_network
 from tag2box.networks.onnx_writer import Graph
 from tag2box.windows.search import WindowsConfig
 
 SMALL = FeaturesConfig(levels=(64, 128), crop=8, dimensions=16, size=64)
-F32 = How("f32")
+F32 = EngineOptions("f32")
 FEW = WindowsConfig(mode="single", max_windows=20)
 PLAIN = {"padding": 0.0, "grid": 1}
 
@@ -167,7 +167,7 @@ def test_reduced_precision_keeps_the_direction(precision):
     boxes = random_boxes(np.random.default_rng(0), 40, photo.shape[1], photo.shape[0])
     full, reduced = (
         Shared(network, how, crop=14, levels=(512, 256), **PLAIN)(seen(photo, network, how), boxes)
-        for how in (How("f32"), How(precision))
+        for how in (EngineOptions("f32"), EngineOptions(precision))
     )
     assert cosine(full.reshape(40, -1), reduced.reshape(40, -1)).mean() > 0.99
 

@@ -18,11 +18,11 @@ from typer.testing import CliRunner
 from tag2box.cli.app import app
 from tag2box.description.config import FeaturesConfig
 from tag2box.errors import InputError
-from tag2box.networks.inference import How, Part
+from tag2box.networks.inference import EngineOptions, Part
+from tag2box.networks.inspection import understand
 from tag2box.networks.network import Network, load_network, network_toml
 from tag2box.networks.openvino_engine import read_model
 from tag2box.networks.shapes import necks
-from tag2box.networks.understanding import understand
 
 NAMES = ("output", "cut", "patch", "class_tokens", "register_tokens", "size")
 CNN = ("map", "residual1", None, 0, 0, None)
@@ -116,7 +116,7 @@ def test_necks_are_where_everything_passes(tmp_path):
     found = {min(tensor.get_names()) for tensor in necks(read_model(path)) if tensor.get_names()}
     for name in ("residual0", "residual1", "branch0", "branch1", "map"):
         try:
-            Part(load_network(path), (1, -1, -1), How(), start=name)
+            Part(load_network(path), (1, -1, -1), EngineOptions(), start=name)
             can_be_cut = True
         except InputError:
             can_be_cut = False

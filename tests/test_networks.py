@@ -22,7 +22,7 @@ from tag2box.description.photos import describe_photos, hash_photos
 from tag2box.description.resolving import resolved
 from tag2box.errors import InputError
 from tag2box.networks.content import network_hash
-from tag2box.networks.inference import How, Part
+from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import load_network
 from tag2box.networks.onnxruntime_engine import choose_provider
 from tag2box.run.settings import prepare
@@ -48,7 +48,7 @@ def test_the_token_of_a_patch_is_its_cell(tmp_path, runtime, classes, registers)
     """Without attention a token knows its own patch alone: changing one changes one cell."""
     toml = vit_toml(8, classes, registers)
     path = write_vit(tmp_path / "v.onnx", depth=0, classes=classes, registers=registers, toml=toml)
-    part = Part(load_network(path), (1, -1, -1), How(runtime=runtime))
+    part = Part(load_network(path), (1, -1, -1), EngineOptions(runtime=runtime))
     pixels = np.random.default_rng(1).integers(0, 256, (1, 24, 40, 3)).astype(np.uint8)
     before = part(pixels)
     assert before.shape == (1, 3, 5, 16)
@@ -61,11 +61,11 @@ def test_the_token_of_a_patch_is_its_cell(tmp_path, runtime, classes, registers)
 def test_tokens_in_batches_and_threads_are_the_same(tmp_path, runtime):
     network = load_network(write_vit(tmp_path / "v.onnx", toml=vit_toml()))
     pixels = np.random.default_rng(1).integers(0, 256, (11, 32, 32, 3)).astype(np.uint8)
-    one, two = (Part(network, (4, 32, 32), How("f32", n, runtime=runtime), grid=2) for n in (1, 2))
+    one, two = (Part(network, (4, 32, 32), EngineOptions("f32", n, runtime=runtime), grid=2) for n in (1, 2))
     expected = one(pixels)
     assert expected.shape == (11, 2, 2, 16)
     np.testing.assert_array_equal(two(pixels), expected)
-    whole = Part(network, (4, 32, 32), How("f32", runtime=runtime))(pixels)
+    whole = Part(network, (4, 32, 32), EngineOptions("f32", runtime=runtime))(pixels)
     means = whole.reshape(11, 2, 2, 2, 2, 16).mean(axis=(2, 4))
     np.testing.assert_allclose(expected, means, rtol=1e-5, atol=1e-6)
 

@@ -81,8 +81,13 @@ def run(
             typer.echo(f"Precision of the network: {start.precision}")
         stages = fit_prepared(start, folder, workers=workers, progress=progress)
     kept = {"images": len(images), "classes": list(images.classes), "left_out": list(start.left_out)}
-    how = {"precision": start.precision, "expected": cost.to_dict(), "look": seen.to_dict(), "stages": stages}
-    say(as_json, {"run": str(folder), **kept, **how}, _text(folder, stages))
+    details = {
+        "precision": start.precision,
+        "expected": cost.to_dict(),
+        "look": seen.to_dict(),
+        "stages": stages,
+    }
+    say(as_json, {"run": str(folder), **kept, **details}, _text(folder, stages))
 
 
 def _run_folder(out: Path | None, data: Path, images: "ImageSet") -> Path:
@@ -125,6 +130,6 @@ def _other_photo(folder: Path, images: "ImageSet") -> Path | None:
 
 
 def _text(folder: Path, stages: dict[str, dict[str, object]]) -> str:
-    fresh = [name for name, how in stages.items() if not how["reused"]]
+    fresh = [name for name, stage in stages.items() if not stage["reused"]]
     done = f"Computed: {', '.join(fresh)}." if fresh else "Nothing had changed: nothing was computed."
     return f"{done}\nThe detector is in {folder}. Next: tag2box detect PHOTOS --run {folder}"

@@ -21,7 +21,7 @@ from tag2box.description.config import FeaturesConfig
 from tag2box.description.description import Description
 from tag2box.description.modes import Mode, Pool, Pyramid, Shared, Warp
 from tag2box.description.record import Described, Maps, Raw
-from tag2box.description.resolving import DescriptionConfig, how_of, network_of
+from tag2box.description.resolving import DescriptionConfig, engine_options, network_of
 from tag2box.description.whole_photo import Seen, WholePhoto
 from tag2box.errors import InputError
 from tag2box.networks.content import network_hash
@@ -194,8 +194,8 @@ def _mode(config: FeaturesConfig, threads: int) -> Mode:
 @lru_cache(maxsize=2)
 def _compiled(config: FeaturesConfig, threads: int, _content: str) -> tuple[WholePhoto, Mode]:
     """The network for whole photos and for windows: once per process and content, as it takes its time."""
-    network, how = network_of(config), how_of(config, threads)
-    whole = WholePhoto(network, how, cut=config.cut)
+    network, options = network_of(config), engine_options(config, threads)
+    whole = WholePhoto(network, options, cut=config.cut)
     padding, grid = config.padding, config.grid
     if config.mode == "pool":
         side = max(config.levels)
@@ -204,5 +204,5 @@ def _compiled(config: FeaturesConfig, threads: int, _content: str) -> tuple[Whol
     if config.mode == "pyramid":
         return whole, Pyramid(whole, levels=config.levels, padding=padding, grid=grid)
     if config.mode == "warp":
-        return whole, Warp(network, how, size=config.size, padding=padding, grid=grid)
-    return whole, Shared(network, how, crop=config.crop, levels=config.levels, padding=padding, grid=grid)
+        return whole, Warp(network, options, size=config.size, padding=padding, grid=grid)
+    return whole, Shared(network, options, crop=config.crop, levels=config.levels, padding=padding, grid=grid)
