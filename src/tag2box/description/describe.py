@@ -64,6 +64,25 @@ def describe(
     -------
     Described
         The windows, their vectors and the map of the photo.
+
+    Examples
+    --------
+    A run fits a description, and a detector has it: ``detector.description``. This one keeps the first eight
+    numbers, and no map.
+
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> from tag2box.description.projection import Projection
+    >>> from tag2box.description.resolving import resolve
+    >>> features = t2b.FeaturesConfig(levels=(96,), grid=1, precision="f32")
+    >>> settings = resolve(t2b.WindowsConfig(mode="single", max_windows=5), features, None)
+    >>> projection = Projection(np.zeros(320, np.float32), np.eye(320, 8, dtype=np.float32), "l2", 20.0)
+    >>> description = t2b.Description(settings, projection)
+    >>> photo = np.zeros((64, 96, 3), np.uint8)
+    >>> photo[16:48, 20:60] = 250, 120, 20
+    >>> described = t2b.describe(photo, description)
+    >>> described.windows.xyxy.shape, described.X.shape
+    ((4, 4), (4, 8))
     """
     settings = description.settings
     seen = _see(source, settings, threads)
