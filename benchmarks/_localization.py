@@ -6,9 +6,9 @@ its contrast (`tag2box.cover.snapping`).
 """
 
 import numpy as np
+from tag2box.cover.snapping import contrast
 
 from tag2box.boxes import iou_matrix
-from tag2box.cover.snapping import contrast
 
 BLOCK = 2048
 

@@ -20,12 +20,12 @@ from tag2box.cover.degrees import Degrees
 from tag2box.cover.stage import find_covers
 from tag2box.detection.detections import Detections
 from tag2box.detection.suppression import detect_windows
-from tag2box.training.object_maps import find_objectness
 from tag2box.pipeline import Config
 from tag2box.run.folder import RunFolder
 from tag2box.runtime.config import read_settings
 from tag2box.training.findings import best_windows
 from tag2box.training.initial import train_initial
+from tag2box.training.object_maps import find_objectness
 from tag2box.training.refinement import refine
 from tag2box.training.scoring import score_windows
 

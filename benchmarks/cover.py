@@ -6,13 +6,13 @@ The CorLoc table needs a run on voc6 trainval, named by TAG2BOX_RUN.
 from time import process_time
 
 import numpy as np
+from tag2box.cover.snapping import above_chance, best_share, contrast, snap
 
 from benchmarks import Line, Skip, data, trained
 from tag2box.cover.degrees import compared
 from tag2box.cover.graph import cover_graph
 from tag2box.cover.greedy import greedy_cover
 from tag2box.cover.mining import negative_mining
-from tag2box.cover.snapping import above_chance, best_share, contrast, snap
 from tag2box.data.reading import read_images
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.scores import corloc

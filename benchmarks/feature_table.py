@@ -10,11 +10,12 @@ import sys
 import time
 from dataclasses import replace
 
+from tag2box.features.extract import find_features, find_projection
+
 from benchmarks import Line, data, top_windows
 from benchmarks._localization import corloc
 from tag2box.data.reading import read_images
 from tag2box.description.config import FeaturesConfig
-from tag2box.features.extract import find_features, find_projection
 
 WINDOWS = 100  # of each photo: enough to compare settings, and `warp` is slow
 SHARED = FeaturesConfig()

@@ -9,18 +9,18 @@ from dataclasses import replace
 
 import numpy as np
 from PIL import Image
+from tag2box.features.extract import find_features, find_projection
 
 from benchmarks import Line, Skip, data, top_windows
 from tag2box.data.decoding import read_image
 from tag2box.data.reading import read_images
+from tag2box.description.config import FeaturesConfig
+from tag2box.description.context import Context, Photo, vectors_of_photos
+from tag2box.description.describe import photo_map, window_features
+from tag2box.description.modes import padded
+from tag2box.description.projection import Projection
 from tag2box.description.resolving import measure_precision
 from tag2box.networks.network import load_network
-from tag2box.description.config import FeaturesConfig
-from tag2box.features.extract import find_features, find_projection
-from tag2box.description.modes import padded
-from tag2box.description.describe import photo_map, window_features
-from tag2box.description.projection import Projection
-from tag2box.description.context import Context, Photo, vectors_of_photos
 from tag2box.windows.search import find_windows, selective_search
 
 DEFAULT = FeaturesConfig()

@@ -17,14 +17,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from tag2box.sharded import Known
+from tag2box.training.judged import judged_vectors
 
 from benchmarks import Line, Skip
 from tag2box import corloc, evaluate, read_images
 from tag2box.boxes import iou_matrix
+from tag2box.config import retrains, uses_maps
 from tag2box.corrections import Corrections
 from tag2box.cover.config import known_tags
-from tag2box.detection.detections import Detections
 from tag2box.description.record import Features
+from tag2box.detection.detections import Detections
 from tag2box.pipeline import learn_as_the_paper, learn_by_two_streams
 from tag2box.reproduce.voc_tables import describe_test
 from tag2box.review.found import find_boxes
@@ -32,11 +35,8 @@ from tag2box.review.sampling import mixed, random_order
 from tag2box.run.folder import RunFolder
 from tag2box.runtime.progress import silent
 from tag2box.runtime.stages import Runner
-from tag2box.sharded import Known
-from tag2box.config import retrains, uses_maps
 from tag2box.training.corrected import SURE, _Stacked, label_judged, learn_corrected
 from tag2box.training.initial import train_svms
-from tag2box.training.judged import judged_vectors
 from tag2box.training.retraining import score_all
 from tag2box.training.scoring import score_windows
 

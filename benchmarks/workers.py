@@ -12,16 +12,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+from tag2box.sharded import Description, find_all_features, find_all_windows, find_maps
 
 from benchmarks import Line, Skip, data
+from tag2box.config import detections_key, stage_keys
 from tag2box.data.reading import read_images
 from tag2box.pipeline import Config, detect
 from tag2box.run.folder import RunFolder, fit_run
 from tag2box.runtime.files import content_hash
 from tag2box.runtime.stages import Runner
 from tag2box.runtime.store import Store
-from tag2box.sharded import Description, find_all_features, find_all_windows, find_maps
-from tag2box.config import detections_key, stage_keys
 
 PHOTOS, ROUNDS = 32, 3
 TICK = os.sysconf("SC_CLK_TCK")

@@ -10,6 +10,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from tag2box.cover.snapping import above_chance, best_share, contrast, snap
 
 from tag2box import (
     FeaturesConfig,
@@ -23,7 +24,6 @@ from tag2box import (
     read_images,
 )
 from tag2box.cover import CoverConfig, compared
-from tag2box.cover.snapping import above_chance, best_share, contrast, snap
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
 from tag2box.report.thumbnails import votes

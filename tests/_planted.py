@@ -1,9 +1,10 @@
-"""Images with planted windows: what the stages behind the features are tested on."""
+"""Images with planted windows: what the stages behind the description are tested on."""
 
 import numpy as np
 
-from tag2box.description.record import Features
-from tag2box.windows.search import Windows
+from tag2box.description.record import Described
+from tag2box.training.known import Known
+from tag2box.windows.record import Windows
 
 N_IMAGES, N_WINDOWS, D = 36, 12, 10
 
@@ -21,4 +22,4 @@ def planted():
     xyxy[:, 0] = (0, 0, 100, 100)
     offsets = np.arange(N_IMAGES + 1) * N_WINDOWS
     windows = Windows(xyxy.reshape(-1, 4).astype(np.float32), offsets, np.full((N_IMAGES, 2), 100))
-    return windows, Features(X.reshape(-1, D), offsets), tags
+    return Known(Described(windows, X.reshape(-1, D)), tags)

@@ -18,8 +18,8 @@ from tag2box import read_images, write_detections
 from tag2box.corrections.log import read_state
 from tag2box.data.remote import place
 from tag2box.errors import Tag2BoxError
-from tag2box.networks.network import load_network
 from tag2box.networks import precision
+from tag2box.networks.network import load_network
 from tag2box.pipeline import Config
 from tag2box.report.collecting import write_report
 from tag2box.review.exchange import import_corrections

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 from tag2box.errors import InputError
-from tag2box.networks.network import load_network
 from tag2box.networks import efficientnet, openvino_engine
 from tag2box.networks.content import network_hash
 from tag2box.networks.inference import How, Part
+from tag2box.networks.network import load_network
 from tag2box.networks.onnx_writer import Graph
 
 LITE0 = "efficientnet-lite0"

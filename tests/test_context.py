@@ -6,17 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-
-from tag2box.errors import InputError
-from tag2box.networks.network import Network
-from tag2box.description.config import FeaturesConfig
-from tag2box.description.crops import pool_map
 from tag2box.features.extract import find_projection
-from tag2box.description.describe import photo_map, window_features
-from tag2box.description.projection import Projection
-from tag2box.description.whole_photo import WholePhoto
-from tag2box.images import ImageSet
-from tag2box.training.competition import Activations, fit_activations
+
+from tag2box.description.config import FeaturesConfig
 from tag2box.description.context import (
     Context,
     Photo,
@@ -25,6 +17,14 @@ from tag2box.description.context import (
     photo_vectors,
     vectors_of_photos,
 )
+from tag2box.description.crops import pool_map
+from tag2box.description.describe import photo_map, window_features
+from tag2box.description.projection import Projection
+from tag2box.description.whole_photo import WholePhoto
+from tag2box.errors import InputError
+from tag2box.images import ImageSet
+from tag2box.networks.network import Network
+from tag2box.training.competition import Activations, fit_activations
 from tag2box.training.object_maps import Maps, MapsConfig, ObjectMaps, WindowObjectness, measure_objectness
 from tag2box.windows.record import Windows
 

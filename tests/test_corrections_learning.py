@@ -1,8 +1,5 @@
 """Learning with corrections: which windows become what, and a run that is learned again."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -12,10 +9,11 @@ from tests._review import copied, far_box
 from tag2box import Detector
 from tag2box.boxes import iou_matrix
 from tag2box.corrections import Corrections
-from tag2box.description.context import Photo, photo_vectors
-from tag2box.description.record import Features
+from tag2box.description.describe import describe
+from tag2box.description.record import Described
 from tag2box.run.corrections import corrected_boxes
 from tag2box.run.folder import RunFolder, fit_run
+from tag2box.training.calibration import Calibration
 from tag2box.training.corrected import (
     FROM_TAGS,
     REJECTED,
@@ -25,9 +23,12 @@ from tag2box.training.corrected import (
     label_judged,
     learn_corrected,
 )
-from tag2box.training.findings import Refined
+from tag2box.training.findings import Best, Findings, best_windows
+from tag2box.training.known import Known
+from tag2box.training.learned import Learned
 from tag2box.training.retraining import RetrainConfig
-from tag2box.training.scoring import score_windows
+from tag2box.training.scorer import Scorer
+from tag2box.training.scoring import Weights, score_photos
 from tag2box.windows.search import Windows
 
 N_IMAGES, N_WINDOWS, D = 24, 20, 8
@@ -48,7 +49,19 @@ def data():
     xyxy = np.concatenate([corner, corner + rng.uniform(20, 40, size=corner.shape)], axis=2)
     offsets = np.arange(N_IMAGES + 1) * N_WINDOWS
     windows = Windows(xyxy.reshape(-1, 4).astype(np.float32), offsets, np.full((N_IMAGES, 2), 100))
-    return windows, Features(X.reshape(-1, D), offsets), tags
+    return windows, Described(windows, X.reshape(-1, D)), tags
+
+
+def learned_from_tags(described, tags, W, b):
+    """What a method without objectness would have learned, with these weights."""
+    weights = Weights(W, b)
+    scores = score_photos(described.X, described.offsets, weights)
+    findings = as_findings(best_windows(described.windows, tags, scores))
+    return Learned(Scorer(weights), findings, Known(described, tags))
+
+
+def as_findings(best):
+    return Findings(*best, Calibration(np.array([[1.0, 0.0]])))
 
 
 def said(windows, tags, right=(), wrong=(), whole=()):
@@ -109,21 +122,17 @@ def test_a_rejected_box_beside_an_accepted_one_is_no_negative(data):
 
 def test_what_a_person_shows_is_found_in_other_photos(data):
     """Windows 7, the part, are found at first. Three photos show that it is window 3: the others follow."""
-    windows, features, tags = data
+    windows, described, tags = data
     config = RetrainConfig(C=0.05)
     W = np.zeros((1, D))
     W[0, 1] = 1
-    start = Refined(W, np.zeros(1))
+    learned = learned_from_tags(described, tags, W, np.zeros(1))
     shown = [0, 1, 2, 3]
     right = [i * N_WINDOWS + 3 for i in shown]
     wrong = [i * N_WINDOWS + 7 for i in range(12)]
     rows, corrections = said(windows, tags, right, wrong, whole=shown)
-
-    def score(weights):
-        return windows.by_image(score_windows(features.X, weights))
-
-    after = learn_corrected(windows, features, features.X[rows], corrections, start, score, config)
-    (mined,) = after.mined
+    after = learn_corrected(described.X[rows], corrections, learned, config, 1.0)
+    (mined,) = after.findings.rows
     assert windows.image_of(mined).tolist() == list(range(4, 12))  # the others have an accepted box
     assert (mined % N_WINDOWS == 3).mean() > 0.7
     for row in mined:
@@ -136,29 +145,26 @@ def test_boxes_nobody_judged_are_learned_from_where_most_of_the_judged_are_right
     """Of six photos that were reviewed so many had the right box; without any accepted box all stay."""
     windows, _, tags = data
     found = np.arange(12) * N_WINDOWS + 3
-    start = Refined(np.zeros((1, D)), np.zeros(1), mined=(found,), boxes=(windows.xyxy[found],))
+    findings = as_findings(Best((found,), (np.ones(12),), (windows.xyxy[found],)))
     apart = [iou_matrix(windows[i], windows[i][[3]])[:, 0] for i in range(6)]
     elsewhere = np.array([i * N_WINDOWS + overlap.argmin() for i, overlap in enumerate(apart)])
     assert all(overlap.min() < RIGHT for overlap in apart)
     accepted = [*found[:right], *(elsewhere[right:] if right else [])]
     wrong = found[right:6]
     _, corrections = said(windows, tags, accepted, wrong, whole=range(6))
-    rows = _trusted(windows, corrections, start, 0)
+    rows = _trusted(windows, corrections, findings, 0)
     assert rows.tolist() == (found[6:].tolist() if kept else [])
 
 
 def test_few_accepted_boxes_stay_near_the_tags_and_many_do_not(data):
     """½‖w - ρ w₀‖²: where the loss counts for nothing, the weights are those from tags, times 5 / (5 + n)."""
-    windows, features, tags = data
-    start = Refined(np.arange(1.0, D + 1)[None], np.full(1, -3.0))
+    windows, described, tags = data
+    learned = learned_from_tags(described, tags, np.arange(1.0, D + 1)[None], np.full(1, -3.0))
+    start = learned.scorer.weights
     for n in (1, 10):
         rows, corrections = said(windows, tags, np.arange(n) * N_WINDOWS + 3)
-
-        def score(weights):
-            return windows.by_image(score_windows(features.X, weights))
-
-        config = RetrainConfig(C=1e-12)
-        after = learn_corrected(windows, features, features.X[rows], corrections, start, score, config)
+        config = RetrainConfig(C=1e-9)
+        after = learn_corrected(described.X[rows], corrections, learned, config, 1.0).weights
         share = FROM_TAGS / (FROM_TAGS + n)
         assert_allclose(after.W, share * start.W, rtol=1e-5)
         assert_allclose(after.b, share * start.b, rtol=1e-5)
@@ -188,15 +194,8 @@ def test_learning_again_computes_only_what_depends_on_corrections(review_run, tm
     again = RunFolder(home)
     assert again.outdated is None
     judged = again.result("judged")  # in the order of photos, and of ids of boxes
-    photo = Photo(
-        run.images.paths[first],
-        again.result("maps")[first],
-        again.result("windows").sizes[first],
-        np.array([[10, 10, 50, 60]], np.float32),
-    )
-    expected = photo_vectors(
-        again.result("projection"), again.result("context"), again.config.features, photo
-    )
+    drawn = np.array([[10, 10, 50, 60]], np.float32)
+    expected = describe(run.images.paths[first], again.result("description"), boxes=drawn).X
     assert_array_equal(judged[0], expected[0])
     now = corrected_boxes(again)
     mine = now.detections[(now.detections.image == first) & now.reviewed]
@@ -240,4 +239,4 @@ def test_a_detector_of_corrections_loads_as_any(review_run, tmp_path):
     correct(run, reviewed(run.images.ids[0]))
     fit_run(run.images, run.config, home, workers=1)
     assert Detector.load(home / "detector.npz").classes == run.images.classes
-    assert json.loads(Path(home / "run.json").read_text())["stages"].keys() >= {"judged", "corrected"}
+    assert RunFolder(home).keys.keys() >= {"judged", "corrected"}

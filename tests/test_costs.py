@@ -6,10 +6,10 @@ import pytest
 from tests._networks import write_cnn, write_vit
 from tests._toys import FAST, make_toys
 
-from tag2box.run.costs import estimate, timed
 from tag2box.data.reading import read_images
 from tag2box.errors import InputError
 from tag2box.pipeline import Config
+from tag2box.run.costs import estimate, timed
 from tag2box.run.folder import RunFolder, fit_run
 from tag2box.runtime.config import read_settings
 

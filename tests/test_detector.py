@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_image
+from tag2box.detection.detector_file import FORMER
 
 from tag2box.boxes import iou_matrix
+from tag2box.description.config import FeaturesConfig
+from tag2box.description.context import Context
+from tag2box.description.projection import Projection
+from tag2box.description.resolving import network_of
 from tag2box.detection.config import DetectConfig
 from tag2box.detection.detector import Detector
-from tag2box.detection.detector_file import FORMER
 from tag2box.errors import InputError
-from tag2box.description.resolving import network_of
-from tag2box.description.config import FeaturesConfig
 from tag2box.networks.content import network_hash
-from tag2box.description.projection import Projection
-from tag2box.description.context import Context
-from tag2box.training.object_maps import MapsConfig, ObjectMaps, measure_objectness
 from tag2box.runtime.arrays import npy_header, sealed
 from tag2box.training.calibration import calibrate
+from tag2box.training.object_maps import MapsConfig, ObjectMaps, measure_objectness
 from tag2box.training.scoring import Weights, score_windows
 from tag2box.windows.search import Windows, WindowsConfig, search_windows
 

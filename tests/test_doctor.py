@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 import tag2box
 from tag2box import doctor
 from tag2box.cli.app import app
-from tag2box.errors import Tag2BoxError
-from tag2box.description.resolving import measure_precision
 from tag2box.description.config import FeaturesConfig
+from tag2box.description.resolving import measure_precision
+from tag2box.errors import Tag2BoxError
 
 
 def test_it_says_what_is_there():

@@ -5,19 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+from tag2box.features.extract import find_features, find_projection
 
-from tag2box.errors import InputError
-from tag2box.networks.network import load_network
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.crops import crop_map
-from tag2box.features.extract import find_features, find_projection
-from tag2box.description.modes import Shared, Warp
-from tag2box.networks.inference import How, Part
-from tag2box.networks.onnx_writer import Graph
 from tag2box.description.describe import photo_map, see, window_features
+from tag2box.description.modes import Shared, Warp
 from tag2box.description.projection import Projection, fit_projection
 from tag2box.description.whole_photo import Seen, WholePhoto
+from tag2box.errors import InputError
 from tag2box.images import ImageSet
+from tag2box.networks.inference import How, Part
+from tag2box.networks.network import load_network
+from tag2box.networks.onnx_writer import Graph
 from tag2box.windows.search import Windows
 
 SMALL = FeaturesConfig(levels=(64, 128), crop=8, dimensions=16, size=64)

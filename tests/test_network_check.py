@@ -15,14 +15,14 @@ from tests.test_networks import run_all
 from typer.testing import CliRunner
 
 from tag2box.cli.app import app
-from tag2box.errors import InputError
-from tag2box.networks.network import Network, load_network, network_toml
 from tag2box.description.config import FeaturesConfig
+from tag2box.description.describe import raw_features
+from tag2box.errors import InputError
 from tag2box.networks.inference import How, Part
+from tag2box.networks.network import Network, load_network, network_toml
 from tag2box.networks.openvino_engine import read_model
 from tag2box.networks.shapes import necks
 from tag2box.networks.understanding import understand
-from tag2box.description.describe import raw_features
 
 NAMES = ("output", "cut", "patch", "class_tokens", "register_tokens", "size")
 CNN = ("map", "residual1", None, 0, 0, None)

@@ -7,13 +7,13 @@ from onnx import TensorProto, helper, numpy_helper
 from tests._toys import make_toys
 
 import tag2box as t2b
-from tag2box.errors import InputError
+from tag2box.config import Config, stage_keys
 from tag2box.description.config import FeaturesConfig
-from tag2box.networks.content import external_files, network_hash
 from tag2box.description.describe import raw_features
+from tag2box.errors import InputError
+from tag2box.networks.content import external_files, network_hash
 from tag2box.runtime.stages import Runner
 from tag2box.runtime.store import Store
-from tag2box.config import Config, stage_keys
 
 TOML = 'mean = [10, 20, 30]\nstd = [1, 2, 4]\noutput = "y"\n'
 

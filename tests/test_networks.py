@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+from tag2box.maps.photo_maps import check_maps, find_cells, map_cells
 from tests._networks import IMAGENET, vit_toml, write_cnn, write_vit
 from tests._toys import FAST, make_toys
 from typer.testing import CliRunner
@@ -13,16 +14,15 @@ from typer.testing import CliRunner
 from tag2box.cli.app import app
 from tag2box.data.reading import read_images
 from tag2box.demo import demo
-from tag2box.errors import InputError
-from tag2box.description.resolving import mode_of, resolved
-from tag2box.networks.network import load_network
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.crops import pool_map
+from tag2box.description.describe import photo_map, raw_features
+from tag2box.description.resolving import mode_of, resolved
+from tag2box.errors import InputError
 from tag2box.networks.content import network_hash
 from tag2box.networks.inference import How, Part
+from tag2box.networks.network import load_network
 from tag2box.networks.onnxruntime_engine import choose_provider
-from tag2box.description.describe import photo_map, raw_features
-from tag2box.maps.photo_maps import check_maps, find_cells, map_cells
 from tag2box.windows.record import Windows
 
 RUNTIMES = ("openvino", "onnxruntime")

@@ -1,5 +1,7 @@
 """Object maps: by the book where there is one, planted objects, and real photos."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,25 +12,35 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
 from tests.test_backbone import PREPARE, own
 
-from tag2box import corloc, read_images
+from tag2box import Config, ImageSet, corloc, read_images
+from tag2box.description.config import FeaturesConfig, MapsConfig
+from tag2box.description.describe import check_maps, photo_map
+from tag2box.description.photos import hash_photos, sample_photos
+from tag2box.description.record import Described, Maps
+from tag2box.description.resolving import resolve
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
-from tag2box.description.config import FeaturesConfig
 from tag2box.networks.onnx_writer import Graph
-from tag2box.description.describe import photo_map
-from tag2box.training.object_maps import (
-    Maps,
-    MapsConfig,
-    ObjectMaps,
-    find_objectness,
-    fit_object_maps,
-    measure_objectness,
-)
-from tag2box.maps.photo_maps import check_maps, find_cells, map_cells
-from tag2box.windows.search import Windows, WindowsConfig, find_windows
+from tag2box.run.settings import prepare
+from tag2box.training.object_maps import fit_object_maps, measure_all, measure_objectness
+from tag2box.windows.record import Windows
+from tag2box.windows.search import WindowsConfig, find_windows
 
 H, W, C = 6, 8, 12
-FEATURES = FeaturesConfig()
+
+
+def maps_at(side, features=None):
+    """Settings for maps with the long side of a photo at so many pixels, and no finer one."""
+    windows = WindowsConfig(mode="single", max_windows=4)
+    return resolve(windows, features or FeaturesConfig(), MapsConfig(side=side, fine_side=0))
+
+
+def described(maps, windows=None):
+    """Photos of which nothing but the maps, and their windows, matters."""
+    n = len(maps.shape)
+    if windows is None:
+        windows = Windows(np.empty((0, 4), np.float32), np.zeros(n + 1, np.int64), np.full((n, 2), 9))
+    return Described(windows, np.empty((len(windows.xyxy), 0), np.float32), maps)
 
 
 def random_maps(n, seed=0):
@@ -47,8 +59,8 @@ def test_the_direction_is_the_regression_of_the_energy_on_the_components():
         pca = PCA(m).fit(cells)
         fitted = LinearRegression(fit_intercept=False).fit(pca.transform(cells), energy.ravel())
         expected = np.maximum(fitted.predict(pca.transform(maps[3].reshape(-1, C).astype(np.float64))), 0)
-        found = fit_object_maps(maps, tags, m)(maps[3])[0]
-        np.testing.assert_allclose(found.ravel(), expected, atol=1e-3 * expected.max())
+        map_ = fit_object_maps(described(maps), tags, m)(maps[3])[0]
+        np.testing.assert_allclose(map_.ravel(), expected, atol=1e-3 * expected.max())
 
 
 def test_a_planted_object_is_framed():
@@ -66,8 +78,9 @@ def test_a_planted_object_is_framed():
         boxes.append(np.array([[0, 0, W * 10, H * 10], *other.tolist(), true[-1]], np.float32))
     windows = Windows(np.concatenate(boxes), np.arange(n + 1) * 32, np.tile([W * 10, H * 10], (n, 1)))
     tags = np.ones((n, 1), np.int8)
-    share = find_objectness(Maps(X, maps.offsets, maps.shape), windows, tags, MapsConfig()).objectness
-    best = share.reshape(n, 32).argmax(axis=1)
+    photos = described(Maps(X, maps.offsets, maps.shape), windows)
+    objectness = measure_all(photos, fit_object_maps(photos, tags, 2), 0.25).values
+    best = objectness.reshape(n, 32).argmax(axis=1)
     np.testing.assert_array_equal([boxes[i][b] for i, b in enumerate(best)], true)
 
 
@@ -92,9 +105,9 @@ def test_objectness_by_the_book(map_, seed):
         expected[j] = np.maximum(np.sqrt(area) * (inner / area - around / (1.25 * area)), 0)
     best = expected.max(axis=0)
     expected = np.divide(expected, best, out=np.zeros_like(expected), where=best > 1e-9)
-    found = measure_objectness(map_, boxes.astype(np.float32), np.array([400, 300]), 0.25)
-    np.testing.assert_allclose(found[:, best > 1e-2], expected[:, best > 1e-2], atol=2e-3)
-    assert ((found >= 0) & (found <= 1)).all()
+    objectness = measure_objectness(map_, boxes.astype(np.float32), np.array([400, 300]), 0.25)
+    np.testing.assert_allclose(objectness[:, best > 1e-2], expected[:, best > 1e-2], atol=2e-3)
+    assert ((objectness >= 0) & (objectness <= 1)).all()
 
 
 def test_a_map_of_nothing_says_nothing():
@@ -102,42 +115,37 @@ def test_a_map_of_nothing_says_nothing():
     assert not measure_objectness(np.zeros((3, 4, 5), np.float32), boxes, size, 0.25).any()
     assert measure_objectness(np.zeros((3, 4, 5), np.float32), boxes[:0], size, 0.25).shape == (0, 3)
     flat = Maps(np.ones((8, 4), np.float16), np.array([0, 4, 8]), np.full((2, 2), 2))
-    found = fit_object_maps(flat, np.array([[1, -1], [1, -1]], np.int8), 2)
-    assert np.isfinite(found.V).all()
-    assert not found(flat[0]).any()
+    object_maps = fit_object_maps(described(flat), np.array([[1, -1], [1, -1]], np.int8), 2)
+    assert np.isfinite(object_maps.V).all()
+    assert not object_maps(flat[0]).any()
 
 
-def test_maps_are_as_large_as_was_said(tmp_path):
+def test_a_map_has_a_cell_for_every_stride_of_the_resized_photo():
     sizes = [(500, 333), (40, 1200), (1, 1), (333, 500), (1300, 40)]
-    paths = []
-    for i, size in enumerate(sizes):
-        pixels = np.random.default_rng(i).integers(0, 256, (size[1], size[0], 3), np.uint8)
-        paths.append(tmp_path / f"{i}.png")
-        Image.fromarray(pixels).save(paths[-1])
-    windows = Windows(np.empty((0, 4), np.float32), np.zeros(len(sizes) + 1, np.int64), np.array(sizes))
-    shape, offsets, channels = map_cells(windows, 256, FEATURES)
-    maps = [photo_map(path, 256, FEATURES) for path in paths]
-    assert [m.shape for m in maps] == [(*s, channels) for s in shape.tolist()]
-    assert shape.tolist() == [[5, 8], [8, 1], [8, 8], [8, 5], [1, 8]]
-    assert offsets[-1] == sum(m.shape[0] * m.shape[1] for m in maps)
+    photos = [np.random.default_rng(0).integers(0, 256, (h, w, 3), np.uint8) for w, h in sizes]
+    shapes = [photo_map(photo, maps_at(256)).shape[:2] for photo in photos]
+    assert shapes == [(5, 8), (8, 1), (8, 8), (8, 5), (1, 8)]
 
 
-def test_cells_do_not_depend_on_the_workers(tmp_path):
+def test_maps_do_not_depend_on_the_workers(tmp_path):
     for i in range(3):
         pixels = np.random.default_rng(i).integers(0, 256, (120, 160, 3), np.uint8)
         (tmp_path / "thing").mkdir(exist_ok=True)
         Image.fromarray(pixels).save(tmp_path / "thing" / f"{i}.png")
-    images = read_images(tmp_path)
-    one, two = (find_cells(images, 128, FEATURES, workers=workers) for workers in (1, 2))
-    np.testing.assert_array_equal(one, two)
-    maps = [photo_map(path, 128, FEATURES, threads=2).reshape(-1, one.shape[1]) for path in images.paths]
-    np.testing.assert_array_equal(np.concatenate(maps), one)
+    images, settings = read_images(tmp_path), maps_at(128)
+    one, two = (sample_photos(hash_photos(images), settings, workers=n).maps for n in (1, 2))
+    np.testing.assert_array_equal(one.X, two.X)
+    for i, path in enumerate(images.paths):
+        np.testing.assert_array_equal(photo_map(path, settings), one[i])
 
 
 def test_a_network_without_a_map_is_refused_with_the_way_out(tmp_path):
     file = own(tmp_path, f'{PREPARE}output = "flat"\n')
-    with pytest.raises(InputError, match=r"own.onnx gives no map .* refine.objectness_weight = 0"):
-        check_maps(FeaturesConfig(network=str(file)))
+    config = Config(features=FeaturesConfig(network=str(file), mode="warp", grid=1))
+    images = ImageSet(("a",), (tmp_path / "a.png",), np.ones((1, 1), np.int8), ("thing",))
+    with pytest.raises(InputError, match=r'own.onnx gives no map .* method = "song2014"'):
+        prepare(images, config, tmp_path / "run")
+    assert prepare(images, replace(config, method="song2014"), tmp_path / "run").description.maps is None
 
 
 def test_a_map_that_does_not_grow_with_the_photo_is_refused(tmp_path):
@@ -148,7 +156,7 @@ def test_a_map_that_does_not_grow_with_the_photo_is_refused(tmp_path):
     )
     (tmp_path / "own.toml").write_text(PREPARE)
     with pytest.raises(InputError, match="no whole cell for every 32 pixels"):
-        check_maps(FeaturesConfig(network=str(tmp_path / "own.onnx")))
+        check_maps(maps_at(128, FeaturesConfig(network=str(tmp_path / "own.onnx"), mode="warp")))
 
 
 @pytest.mark.parametrize(
@@ -168,12 +176,11 @@ def test_the_map_finds_aeroplanes(voc_folder):
     """60 photos of VOC 2007, tags only: the best window is right in more than half of them."""
     images = read_images(voc_folder, split="trainval").only(["aeroplane"])
     images = images.take(images.positives("aeroplane")[:60])
-    windows = find_windows(images, WindowsConfig(), 2)
-    shape, offsets, _ = map_cells(windows, 512, FEATURES)
-    maps = Maps(find_cells(images, 512, FEATURES, workers=2), offsets, shape)
-    found = find_objectness(maps, windows, images.tags, MapsConfig())
-    assert isinstance(found.maps, ObjectMaps)
-    rows = windows.best_of(np.arange(len(images)), found.objectness[:, 0])
+    windows, settings = find_windows(images, WindowsConfig(), 2), maps_at(512)
+    maps = Maps.concatenate([Maps.of_image(photo_map(path, settings)) for path in images.paths])
+    photos = described(maps, windows)
+    objectness = measure_all(photos, fit_object_maps(photos, images.tags, 2), 0.25)
+    rows = windows.best_of(np.arange(len(images)), objectness.values[:, 0])
     boxes = Detections(
         image=np.arange(len(images)),
         xyxy=windows.xyxy[rows],

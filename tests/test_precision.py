@@ -6,18 +6,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tag2box.features import automatic, extract
+from tag2box.features.extract import find_features
 from tests._toys import FAST, make_toys
 
 import tag2box as t2b
 from tag2box import run_settings
-from tag2box.features import automatic, extract
-from tag2box.description.resolving import measure_precision
 from tag2box.description.config import FeaturesConfig
-from tag2box.features.extract import find_features
+from tag2box.description.projection import Projection
+from tag2box.description.resolving import measure_precision
 from tag2box.networks import precision
 from tag2box.networks.inference import offered
 from tag2box.networks.precision import Speeds, fastest
-from tag2box.description.projection import Projection
 from tag2box.pipeline import Config
 from tag2box.run.folder import RunFolder, fit_run, with_precision
 from tag2box.runtime.config import read_settings

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tag2box.networks.network import load_network
 from tag2box.networks import processor
 from tag2box.networks.inference import How, Part
+from tag2box.networks.network import load_network
 from tag2box.networks.processor import CAP, guard_onednn, onednn_cap, saturates
 
 AVX2 = {"avx2", "fma"}

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from PIL import Image, ImageColor
 
-from tag2box import corloc, evaluate
+from tag2box import Config, corloc, evaluate
+from tag2box.cover.compared import Compared, compare
 from tag2box.cover.config import CoverConfig
+from tag2box.cover.degrees import count_neighbors
 from tag2box.cover.graph import cover_graph
 from tag2box.cover.greedy import greedy_cover
-from tag2box.cover.snapping import above_chance
+from tag2box.description.record import Described
 from tag2box.detection.detections import Detections
-from tag2box.description.record import Features
 from tag2box.images import ImageSet, Truth
 from tag2box.neighbors.search import group_neighbors
-from tag2box.pipeline import Config
 from tag2box.report.charts import LEFT, gain_chart, recall_chart
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
@@ -53,13 +53,13 @@ def records(tmp_path_factory):
     objects = np.arange(4), np.tile(np.float32([20, 20, 60, 60]), (4, 1)), np.zeros(4, int), np.zeros(4, bool)
     images = ImageSet(tuple("abcdefgh"), tuple(paths), tags, (NASTY,), Truth(*objects))
     windows = Windows(np.array(boxes, np.float32), np.arange(0, 17, 2), np.tile([120, 90], (8, 1)))
-    neighbors = group_neighbors(np.array(rows, np.float32), windows.offsets, np.arange(8), 4, workers=1)
+    X = np.array(rows, np.float32)
+    neighbors = group_neighbors(X, windows.offsets, np.arange(8), 4, workers=1)
     graph = cover_graph(neighbors, np.arange(4), 4)
-    degree = np.zeros(16)
-    degree[graph.V] = above_chance(graph, 8)
+    above = count_neighbors(np.arange(8), Compared(X, windows.offsets), tags, 1.0).above[:, 0]
 
     def heat(i):
-        return votes(windows[i], degree[2 * i : 2 * i + 2])
+        return votes(windows[i], above[2 * i : 2 * i + 2])
 
     found = Detections(
         image=[0, 1, 2, 5],
@@ -310,9 +310,9 @@ def test_many_classes_stay_below_five_megabytes(tmp_path, n_classes):
     assert len(render_page(content).encode()) < 5e6
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory):
-    """A run over a few scenes, with settings that take seconds."""
+@pytest.fixture(scope="module", params=["two_stream", "song2014"])
+def run(request, tmp_path_factory):
+    """A run over a few scenes, with settings that take seconds; the cover is of a sample of them."""
     pytest.importorskip("skimage")
     from tag2box.demo.scenes import make_scenes
     from tag2box.run.folder import detect_run, fit_run
@@ -320,26 +320,47 @@ def run(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("run")
     fast = ("windows.mode=single", "windows.max_windows=12", "features.levels=[96]", "features.crop=4")
-    fast += ("features.grid=1", "features.dimensions=8")
+    fast += ("features.grid=1", "features.dimensions=8", f"method={request.param}", "cover.most_images=6")
     scenes = make_scenes(folder / "scenes", n_train=10, n_test=5)
     fit_run(scenes.train, read_settings(Config(), sets=fast), folder / "run", workers=1)
     return SimpleNamespace(folder=folder / "run", scenes=scenes, detect=detect_run)
 
 
-def test_neighbors_are_those_that_the_cover_compared_by():
-    """Of two dimensions one counts; by both, another photo is nearest, another window farthest."""
-    from tag2box.demo.demo import _rival
+@pytest.mark.parametrize(
+    ("drawn", "images", "rows"), [([True] * 3, [0, 2, 1], [0, 3, 2]), ([True, False, True], [0, 2], [0, 3])]
+)
+def test_neighbors_are_those_that_the_cover_compared_by(drawn, images, rows):
+    """Of two dimensions one counts; by both, another photo is nearest, another window farthest.
+
+    A photo that was not drawn is no neighbor, and windows are rows of all.
+    """
     from tag2box.report.collecting import _neighbors
 
+    run = stored_run(drawn)
+    X, offsets = run.result("described").X, run.result("described").offsets
+    cover = greedy_cover(cover_graph(group_neighbors(X, offsets, np.arange(4), 2), np.arange(3), 2))
+    table = _neighbors(run, (replace(cover, selected=np.array([0])),))
+    assert table.image[0].tolist() == images
+    assert table.window[0].tolist() == rows
+
+
+def test_the_rival_of_the_demo_compares_as_the_cover_does():
+    from tag2box.demo.demo import _rival
+
+    run = stored_run([True] * 3)
+    assert _rival(run, run.images).xyxy.tolist() == run.result("described").windows.xyxy[[0, 3]].tolist()
+
+
+def stored_run(drawn):
+    """What a run of three photos would have stored; of the vectors the first dimension is compared."""
     X, offsets = np.array([[-1, 4.9], [0, -5], [4, 3], [0, -5]], np.float32), np.array([0, 2, 3, 4])
     xyxy = np.array([[i, i, i + 9, i + 9] for i in range(4)], np.float32)
-    results = {"features": Features(X, offsets), "windows": Windows(xyxy, offsets, np.full((3, 2), 20))}
+    described = Described(Windows(xyxy, offsets, np.full((3, 2), 20)), X)
+    results = {"described": described, "compared": compare((described, np.array(drawn)), 1)}
     images = ImageSet(tuple("abc"), ("",) * 3, np.array([[1], [-1], [1]], np.int8), ("thing",))
-    run = SimpleNamespace(result=results.get, config=Config(cover=CoverConfig(dimensions=1)), images=images)
-    cover = greedy_cover(cover_graph(group_neighbors(X, offsets, np.arange(4), 2), np.arange(3), 2))
-    found = _neighbors(run, (replace(cover, selected=np.array([0])),))
-    assert found.image[0].tolist() == [0, 2, 1]
-    assert _rival(run, images).xyxy.tolist() == xyxy[[0, 3]].tolist()
+    return SimpleNamespace(
+        result=results.__getitem__, config=Config(cover=CoverConfig(dimensions=1)), images=images
+    )
 
 
 def test_a_run_becomes_a_page_and_more_of_one_as_more_is_known(run):

@@ -1,23 +1,20 @@
 """Retraining on found boxes: what is positive, what is negative, and what that teaches."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tag2box.boxes import iou_matrix
+from tag2box.description.record import Described, Maps
 from tag2box.errors import InputError
-from tag2box.description.record import Features
-from tag2box.training.object_maps import Maps, ObjectMaps
-from tag2box.training.findings import with_findings
+from tag2box.training.calibration import calibrate
+from tag2box.training.competition import Activations
+from tag2box.training.findings import agreement, best_windows, find_best
 from tag2box.training.initial import InitialConfig
-from tag2box.training.retraining import (
-    RetrainConfig,
-    agreement,
-    find_boxes,
-    findings,
-    label_windows,
-    retrain,
-    score_all,
-)
+from tag2box.training.known import Known
+from tag2box.training.object_maps import ObjectMaps, Objectness, measure_objectness
+from tag2box.training.retraining import RetrainConfig, find_boxes, label_windows, retrain
 from tag2box.training.scorer import Scorer
 from tag2box.training.scoring import Weights
 from tag2box.training.two_stream import TwoStream
@@ -52,16 +49,18 @@ def test_labels_follow_the_overlap_with_the_box():
     assert not set(positive) & set(negative)
 
 
+def random_head(rng, n_classes, d):
+    W, V = (rng.normal(size=(n_classes, d)).astype(np.float32) for _ in range(2))
+    return TwoStream(W, V, np.zeros(n_classes, np.float32), 5.0)
+
+
 def test_boxes_are_the_best_by_prior_and_streams():
-    windows = random_windows(n_images=2)
-    rng = np.random.default_rng(1)
-    X, share = rng.normal(size=(120, 4)).astype(np.float32), rng.random((120, 2)).astype(np.float32)
-    head = TwoStream(
-        *(rng.normal(size=(2, 4)).astype(np.float32) for _ in range(2)), np.zeros(2, np.float32), 5.0
-    )
-    tags = np.array([[1, -1], [1, 1]], np.int8)
-    first, second = find_boxes(windows, Features(X, windows.offsets), tags, share, head)
-    score = share[60:] + 0.5 * head.log_scores(X[60:], share[60:])
+    windows, rng = random_windows(n_images=2), np.random.default_rng(1)
+    X = rng.normal(size=(120, 4)).astype(np.float32)
+    objectness = Objectness(rng.random((120, 2)).astype(np.float32), windows.offsets)
+    head, tags = random_head(rng, 2, 4), np.array([[1, -1], [1, 1]], np.int8)
+    first, second = find_boxes(Known(Described(windows, X), tags, objectness), head)
+    score = objectness[1] + 0.5 * head.log_scores(X[60:], objectness[1])
     assert (first[1], second[0]) == tuple(60 + score.argmax(axis=0))
     assert len(first) == 2
     assert len(second) == 1
@@ -69,46 +68,88 @@ def test_boxes_are_the_best_by_prior_and_streams():
 
 @pytest.fixture
 def many():
-    """Eleven photos of two classes, with vectors, tags and objectness."""
+    """Eleven photos of two classes, with vectors, maps, tags and objectness; and a head for them."""
     windows, rng = random_windows(n_images=11), np.random.default_rng(2)
     X = rng.normal(size=(len(windows.xyxy), 6)).astype(np.float16)
     tags = rng.choice([-1, 1], (11, 2)).astype(np.int8)
-    head = TwoStream(
-        *(rng.normal(size=(2, 6)).astype(np.float32) for _ in range(2)), np.zeros(2, np.float32), 5.0
-    )
-    return windows, Features(X, windows.offsets), tags, rng.random((len(X), 2), np.float32), head
+    cells = rng.random((11 * 12, 3)).astype(np.float16)
+    maps = Maps(cells, np.arange(12) * 12, np.tile([3, 4], (11, 1)))
+    head, objectness = random_head(rng, 2, 6), rng.random((len(X), 2), np.float32)
+    return Known(Described(windows, X, maps), tags, Objectness(objectness, windows.offsets)), head
 
 
-def test_parts_and_threads_find_what_one_go_finds(many, monkeypatch):
-    windows, features, tags, share, head = many
-    maps = Maps(np.ones((11, 3), np.float16), np.arange(12), np.ones((11, 2), np.int64))
+@pytest.fixture
+def scorer(many):
+    """One that has every term."""
     rng = np.random.default_rng(3)
-    scorer = Scorer(
-        Weights(rng.normal(size=(2, 6)), np.zeros(2)),
-        0.5,
-        0.5,
-        object_maps=ObjectMaps(np.ones((2, 3), np.float32), np.zeros(2, np.float32)),
-        two_stream=head,
+    V, U = rng.random((2, 3)).astype(np.float32), rng.normal(size=(2, 3)).astype(np.float32)
+    return Scorer(
+        Weights(rng.normal(size=(2, 6)), rng.normal(size=2)),
+        objectness_weight=0.7,
+        streams_weight=0.4,
+        tag_weight=0.3,
+        object_maps=ObjectMaps(V, np.float32([0.4, 0.5])),
+        two_stream=many[1],
+        activations=Activations(U, np.float32([0.1, -0.2])),
     )
-    scores, unaided = (score_all(scorer, windows, features, maps, known) for known in (share, None))
-    slow = with_findings(scorer.weights, windows, tags, scores, unaided, 0.7)
-    monkeypatch.setattr("tag2box.training.photo_parts.SMALL", 4)
-    found = findings(scorer, windows, features, tags, maps, share, 0.7, workers=2)
-    for name in ("mined", "best", "boxes"):
-        for mine, expected in zip(getattr(found, name), getattr(slow, name), strict=True):
-            np.testing.assert_allclose(mine, expected, rtol=1e-5)
-    np.testing.assert_allclose(found.calibration, slow.calibration, rtol=1e-3)
+
+
+def test_findings_are_those_of_the_formula_photo_by_photo(many, scorer):
+    """A score is the sum of its terms; tags enter by the objectness, which new photos have of their maps."""
+    known = many[0]
+    described, windows = known.described, known.described.windows
+    with_tags, without = [], []
+    for i in range(len(known)):
+        X, map_ = described.X[windows.rows_of([i])].astype(np.float64), described.maps[i].astype(np.float64)
+        linear = X @ scorer.weights.W.T + scorer.weights.b
+        logit = map_.mean(axis=(0, 1)) @ scorer.activations.U.T + scorer.activations.d
+        own = measure_objectness(scorer.object_maps(map_), windows[i], windows.sizes[i], 0.25)
+        for out, objectness in ((with_tags, known.objectness[i]), (without, own)):
+            streams = scorer.two_stream.log_scores(X.astype(np.float32), objectness)
+            out.append(linear + 0.7 * objectness + 0.4 * streams + 0.3 * logit)
+    slow = best_windows(windows, known.tags, with_tags, 0.7)
+    by_map = best_windows(windows, known.tags, known.objectness.by_image(known.objectness.values), 0.7)
+    findings = find_best(scorer, known, 0.7)
+    for name in ("rows", "scores", "boxes"):
+        for ours, expected in zip(getattr(findings, name), getattr(slow, name), strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-4)
+    expected = calibrate(np.stack([scores.max(axis=0) for scores in without]), known.tags)
+    np.testing.assert_allclose(findings.calibration.curves, expected, rtol=1e-3)
+    np.testing.assert_allclose(findings.calibration.reliability, agreement(slow.boxes, by_map.boxes))
+
+
+def test_objectness_decides_where_its_weight_is_beyond_any_score(many, scorer):
+    known = many[0]
+    values = np.zeros_like(known.objectness.values)
+    values[7::60] = 1
+    chosen = replace(known, objectness=Objectness(values, known.objectness.offsets))
+    findings = find_best(replace(scorer, objectness_weight=1000.0), chosen, 1.0)
+    assert (np.concatenate(findings.rows) % 60 == 7).all()
+
+
+def test_parts_and_threads_find_what_one_go_finds(many, scorer, monkeypatch):
+    known, head = many
+    whole, boxes = find_best(scorer, known, 0.7), find_boxes(known, head)
+    monkeypatch.setattr("tag2box.training.known.SMALL", 4)
+    assert len(list(known.parts())) == 3
+    findings = find_best(scorer, known, 0.7, workers=2)
+    for name in ("rows", "scores", "boxes"):
+        for ours, expected in zip(getattr(findings, name), getattr(whole, name), strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-5)
+    np.testing.assert_allclose(findings.calibration.curves, whole.calibration.curves, rtol=1e-3)
+    for ours, expected in zip(find_boxes(known, head, workers=2), boxes, strict=True):
+        np.testing.assert_array_equal(ours, expected)
 
 
 def test_so_do_those_of_a_pass_for_hard_negatives(many, monkeypatch):
-    windows, features, tags, share, head = many
-    boxes = find_boxes(windows, features, tags, share, head)
-    one = retrain(windows, features, tags, boxes, RetrainConfig())
+    known, head = many
+    boxes = find_boxes(known, head)
+    one = retrain(known, boxes, RetrainConfig())
     monkeypatch.setattr("tag2box.training.initial.BLOCK", 64)
     monkeypatch.setattr("tag2box.training.retraining.RetrainConfig.svm", InitialConfig(hardest=40, rounds=3))
-    few = retrain(windows, features, tags, boxes, RetrainConfig(), workers=2)
+    few = retrain(known, boxes, RetrainConfig(), workers=2)
     monkeypatch.setattr("tag2box.training.initial.BLOCK", 1 << 20)
-    again = retrain(windows, features, tags, boxes, RetrainConfig())
+    again = retrain(known, boxes, RetrainConfig())
     np.testing.assert_allclose(few.W, again.W, rtol=1e-4, atol=1e-6)
     assert max(round_["held"] for round_ in few.trace[0]) > 40  # it took some in
     assert not np.allclose(few.W, one.W, rtol=1e-3)
@@ -127,11 +168,11 @@ def test_a_part_of_the_object_becomes_a_negative():
     X[thing & (np.arange(3 * n) % 3 < 2), 0] += 5  # whole and part look alike to the class
     X[np.arange(3 * n) % 3 == 1, 1] += 5  # but a part looks like a part, in any photo
     boxes = (windows.rows_of(tags[:, 0] == 1)[::3],)
-    features = Features(20 * X / np.linalg.norm(X, axis=1, keepdims=True), windows.offsets)
+    known = Known(Described(windows, 20 * X / np.linalg.norm(X, axis=1, keepdims=True)), tags)
     gap = {}
     for near in ((0.1, 0.4), (0.0, 0.0)):
-        weights = retrain(windows, features, tags, boxes, RetrainConfig(near=near))
-        scores = features.X @ weights.W[0] + weights.b[0]
+        weights = retrain(known, boxes, RetrainConfig(near=near))
+        scores = known.described.X @ weights.W[0] + weights.b[0]
         gap[near] = (scores[boxes[0]] - scores[boxes[0] + 1]).mean()
     assert gap[0.1, 0.4] > gap[0.0, 0.0] + 0.3
 
@@ -139,7 +180,6 @@ def test_a_part_of_the_object_becomes_a_negative():
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"method": "boost"},
         {"near": (0.4, 0.1)},
         {"near": (0.1,)},
         {"C": 0},
@@ -154,7 +194,7 @@ def test_bad_settings_are_refused(wrong):
 
 def test_agreement_counts_the_boxes_that_two_ways_have_in_common():
     xyxy = np.array([[0, 0, 10, 10], [0, 0, 10, 8], [0, 0, 10, 6], [20, 20, 30, 30]], np.float32)
-    found, others = [xyxy[[0, 0, 0, 3]]], [xyxy[[0, 1, 2, 0]]]  # overlaps of 1, 0.8, 0.6 and 0
-    assert agreement(found, others) == pytest.approx([3 / 6])
+    boxes, others = [xyxy[[0, 0, 0, 3]]], [xyxy[[0, 1, 2, 0]]]  # overlaps of 1, 0.8, 0.6 and 0
+    assert agreement(boxes, others) == pytest.approx([3 / 6])
     none = np.empty((0, 4), np.float32)
     assert agreement([none], [none]) == pytest.approx([0.5])

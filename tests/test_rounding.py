@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from tag2box.errors import InputError
-from tag2box.networks.network import Network, load_network
 from tag2box.networks import efficientnet, precision
 from tag2box.networks.inference import How, Part
+from tag2box.networks.network import Network, load_network
 from tag2box.networks.onnx_writer import Graph
 from tag2box.networks.rounding import Rounded
 

@@ -1,14 +1,22 @@
 """The two-stream head: its gradient, its limits, and that it finds what only it can."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
+from tag2box.description.record import Described
 from tag2box.errors import InputError
-from tag2box.description.record import Features
+from tag2box.training.known import Known
+from tag2box.training.object_maps import Objectness
 from tag2box.training.two_stream import TwoStream, TwoStreamConfig, _loss_of, _parts, train_two_stream
+from tag2box.windows.record import Windows
+
+
+def known_of(X, offsets, tags, objectness):
+    """Photos of which only these are known: where their windows are does not matter here."""
+    n = len(offsets) - 1
+    windows = Windows(np.tile(np.float32([0, 0, 9, 9]), (len(X), 1)), offsets, np.full((n, 2), 9))
+    return Known(Described(windows, X), tags, Objectness(objectness, offsets))
 
 
 def problem(n_photos=6, windows=5, d=4, n_classes=3, seed=0):
@@ -16,20 +24,20 @@ def problem(n_photos=6, windows=5, d=4, n_classes=3, seed=0):
     offsets = np.arange(n_photos + 1) * windows
     X = rng.normal(size=(n_photos * windows, d)).astype(np.float32)
     tags = rng.choice([-1, 0, 1], (n_photos, n_classes)).astype(np.int8)
-    share = rng.random((len(X), n_classes)).astype(np.float32)
-    return Features(X, offsets), tags, share
+    return known_of(X, offsets, tags, rng.random((len(X), n_classes)).astype(np.float32))
 
 
-def slow_loss(theta, features, tags, share, prior):
+def slow_loss(theta, known, prior):
     """The loss as the docstring writes it, photo by photo and window by window."""
-    n_classes, d = tags.shape[1], features.X.shape[1]
+    described, tags, objectness = known.described, known.tags, known.objectness
+    n_classes, d = tags.shape[1], described.X.shape[1]
     T = theta.reshape(2 * n_classes, d + 1)
     total = 0.0
-    for i, (a, z) in enumerate(zip(features.offsets[:-1], features.offsets[1:], strict=True)):
-        X = features.X[a:z].astype(np.float64)
+    for i, (a, z) in enumerate(described.spans()):
+        X = described.X[a:z].astype(np.float64)
         what = np.exp(X @ T[:n_classes, :d].T + T[:n_classes, d])
         what /= 1 + what.sum(axis=1, keepdims=True)
-        where = np.exp(X @ T[n_classes:, :d].T + prior * share[a:z])
+        where = np.exp(X @ T[n_classes:, :d].T + prior * objectness[i])
         where /= where.sum(axis=0)
         phi = (what * where).sum(axis=0)
         for c in range(n_classes):
@@ -38,46 +46,49 @@ def slow_loss(theta, features, tags, share, prior):
 
 
 def test_value_and_gradient_are_those_of_the_formula():
-    features, tags, share = problem()
-    (part,) = _parts(features, tags, share)
+    known = problem()
+    (part,) = _parts(known)
     theta = np.random.default_rng(1).normal(size=2 * 3 * 5)
     value, gradient = _loss_of(theta.reshape(6, 5).astype(np.float32), np.float32(2), part)
-    assert value == pytest.approx(slow_loss(theta, features, tags, share, 2.0), rel=1e-5)
-    expected = approx_fprime(theta, slow_loss, 1e-6, features, tags, share, 2.0)
+    assert value == pytest.approx(slow_loss(theta, known, 2.0), rel=1e-5)
+    expected = approx_fprime(theta, slow_loss, 1e-6, known, 2.0)
     np.testing.assert_allclose(gradient.ravel(), expected, rtol=1e-3, atol=1e-3)
 
 
 def test_scores_are_the_logarithms_of_both_streams():
-    features, _, share = problem()
+    known = problem()
     rng = np.random.default_rng(2)
     W, V = (rng.normal(size=(3, 4)).astype(np.float32) for _ in range(2))
     b = rng.normal(size=3).astype(np.float32)
-    X, mine = features.X[:5], share[:5]
+    X, objectness = known.described.X[:5], known.objectness[0]
     what = np.exp(X @ W.T + b)
     what /= 1 + what.sum(axis=1, keepdims=True)
-    where = np.exp(X @ V.T + 3 * mine)
+    where = np.exp(X @ V.T + 3 * objectness)
     where /= where.sum(axis=0)
     np.testing.assert_allclose(
-        TwoStream(W, V, b, 3.0).log_scores(X, mine), np.log(what * where), rtol=1e-4, atol=1e-5
+        TwoStream(W, V, b, 3.0).log_scores(X, objectness), np.log(what * where), rtol=1e-4, atol=1e-5
     )
-    assert TwoStream(W, V, b, 3.0).log_scores(X[:0], mine[:0]).shape == (0, 3)
+    assert TwoStream(W, V, b, 3.0).log_scores(X[:0], objectness[:0]).shape == (0, 3)
 
 
 def test_blocks_and_threads_change_nothing(monkeypatch):
-    features, tags, share = problem(n_photos=7)
+    known = problem(n_photos=7)
     config = TwoStreamConfig(iterations=5)
-    one, two = (train_two_stream(features, tags, share, config, workers=workers) for workers in (1, 2))
+    one, two = (train_two_stream(known, config, workers=workers) for workers in (1, 2))
     np.testing.assert_array_equal(one.W, two.W)
     np.testing.assert_array_equal(one.V, two.V)
     monkeypatch.setattr("tag2box.training.two_stream.BLOCK", 2)
     monkeypatch.setattr("tag2box.training.two_stream.SMALL", 3)
-    small = train_two_stream(features, tags, share, config, workers=2)
+    small = train_two_stream(known, config, workers=2)
     np.testing.assert_allclose(small.W, one.W, rtol=1e-3, atol=1e-4)
     assert np.diff(one.trace).max() <= 0
 
 
 def rider_and_horse(n=60, seed=0):
-    """Photos of three windows: a horse, in some a rider too, and ground; no rider without a horse."""
+    """Photos of three windows, as vectors, offsets and tags: a horse, in some a rider too, and ground.
+
+    There is no rider without a horse.
+    """
     rng = np.random.default_rng(seed)
     X, tags = [], []
     for i in range(n):
@@ -91,41 +102,38 @@ def rider_and_horse(n=60, seed=0):
         X.append(rows)
         tags.append({"horse": (1, -1), "both": (1, 1), "none": (-1, -1)}[kind])
     offsets = np.arange(n + 1) * 3
-    return Features(np.concatenate(X).astype(np.float32), offsets), np.array(tags, np.int8)
+    return np.concatenate(X).astype(np.float32), offsets, np.array(tags, np.int8)
 
 
 @pytest.mark.parametrize("wrong", [0, 1])
 def test_classes_compete_for_a_window(wrong):
-    features, tags = rider_and_horse()
-    share = np.zeros((len(features.X), 2), np.float32)
-    share[wrong::3] = 0.2  # a prior that likes the same window for both
-    head = train_two_stream(features, tags, share, TwoStreamConfig(prior=1, regularization=1e-3))
+    X, offsets, tags = rider_and_horse()
+    objectness = np.zeros((len(X), 2), np.float32)
+    objectness[wrong::3] = 0.2  # a prior that likes the same window for both
+    known = known_of(X, offsets, tags, objectness)
+    head = train_two_stream(known, TwoStreamConfig(prior=1, regularization=1e-3))
     both = np.flatnonzero(tags[:, 1] == 1)
-    found = np.array([head.log_scores(features.X[3 * i : 3 * i + 3], share[3 * i : 3 * i + 3]) for i in both])
-    assert (found[:, :, 0].argmax(axis=1) == 0).mean() > 0.9
-    assert (found[:, :, 1].argmax(axis=1) == 1).mean() > 0.9
+    scores = np.array([head.log_scores(X[3 * i : 3 * i + 3], known.objectness[i]) for i in both])
+    assert (scores[:, :, 0].argmax(axis=1) == 0).mean() > 0.9
+    assert (scores[:, :, 1].argmax(axis=1) == 1).mean() > 0.9
 
 
 def test_one_class_alone_is_learned():
-    features, tags = rider_and_horse()
-    share = np.zeros((len(features.X), 1), np.float32)
-    head = train_two_stream(features, tags[:, :1], share, TwoStreamConfig(regularization=1e-3))
-    best = [
-        head.log_scores(features.X[3 * i : 3 * i + 3], share[3 * i : 3 * i + 3]).max()
-        for i in range(len(tags))
-    ]
+    X, offsets, tags = rider_and_horse()
+    known = known_of(X, offsets, tags[:, :1], np.zeros((len(X), 1), np.float32))
+    head = train_two_stream(known, TwoStreamConfig(regularization=1e-3))
+    best = [head.log_scores(X[3 * i : 3 * i + 3], known.objectness[i]).max() for i in range(len(tags))]
     present = tags[:, 0] == 1
     assert np.min(np.array(best)[present]) > np.max(np.array(best)[~present])
 
 
 def test_photos_without_windows_are_left_out():
-    features, tags, share = problem()
-    offsets = np.insert(features.offsets, 3, features.offsets[3])
-    more = np.insert(tags, 3, 1, axis=0)
+    known = problem()
+    offsets, X = known.described.offsets, known.described.X
+    tags = np.insert(known.tags, 3, 1, axis=0)
+    more = known_of(X, np.insert(offsets, 3, offsets[3]), tags, known.objectness.values)
     config = TwoStreamConfig(iterations=3)
-    alone = train_two_stream(features, tags, share, config)
-    beside = train_two_stream(replace(features, offsets=offsets), more, share, config)
-    np.testing.assert_array_equal(alone.W, beside.W)
+    np.testing.assert_array_equal(train_two_stream(known, config).W, train_two_stream(more, config).W)
 
 
 @pytest.mark.parametrize("wrong", [{"weight": -1}, {"prior": -1}, {"regularization": 0}, {"iterations": 0}])

@@ -7,10 +7,10 @@ import pytest
 from tests._schemas import check
 from tests._toys import FAST, make_toys, make_truth
 
-from tag2box import evaluate, read_images
+from tag2box import Config, evaluate, read_images
 from tag2box.detection.config import DetectConfig
 from tag2box.errors import InputError
-from tag2box.pipeline import Config
+from tag2box.pipeline import description_settings
 from tag2box.reproduce.show_voc import as_dict, as_markdown
 from tag2box.reproduce.voc_tables import (
     CLASSES,
@@ -44,15 +44,15 @@ def voc(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def cells(voc):
-    return run_voc_table(voc, ["thing"], voc.parent / "out", seeds=2, paper=False, workers=1, base=CONFIG)
+    return run_voc_table(voc, ["thing"], voc.parent / "out", seeds=2, workers=1, base=CONFIG)
 
 
 def test_every_row_and_seed_is_there(cells):
     assert [(cell.row, cell.seed) for cell in cells] == [
         (row, seed) for seed in range(2) for row in (*ROWS, OURS)
     ]
-    assert not cells[0].costs["windows"]["reused"]
-    assert all(cell.costs["features"]["reused"] for cell in cells[1:])
+    fresh = [cell.row for cell in cells if not cell.costs["described"]["reused"]]
+    assert fresh == [ROWS[0], OURS]  # once for each method, which describe photos differently
 
 
 def test_a_row_is_what_detect_and_evaluate_say(voc, cells):
@@ -65,9 +65,9 @@ def test_test_photos_are_detected_in_as_detect_does(voc, cells):
     """With settings that matter: some boxes overlap others, and there are more than may be kept."""
     out, test = voc.parent / "out", read_images(voc, split="test")
     run = RunFolder(out / "train")
-    how = DetectConfig(iou_threshold=0.6, max_detections=2, confidence=False)
-    detector = replace(run.detector, detect_config=how)
-    found = detect_described(detector, test, *describe_test(test, run, out / "test", 1, silent))
+    few = DetectConfig(iou_threshold=0.6, max_detections=2, confidence=False)
+    detector = replace(run.detector, settings=few)
+    found = detect_described(detector, test, describe_test(test, run, out / "test", 1, silent))
     parts = [detector.detect(path) for path in test.paths]
     assert found.image.tolist() == [i for i, part in enumerate(parts) for _ in range(len(part))]
     np.testing.assert_array_equal(found.xyxy, np.concatenate([part.xyxy for part in parts]))
@@ -75,7 +75,7 @@ def test_test_photos_are_detected_in_as_detect_does(voc, cells):
         found.score, np.concatenate([part.score for part in parts]), rtol=1e-3, atol=1e-3
     )
     assert np.bincount(found.image).max() == 2
-    every = replace(detector, detect_config=replace(how, max_detections=100))
+    every = replace(detector, settings=replace(few, max_detections=100))
     assert len(every.detect(test.paths[0])) > 2
 
 
@@ -83,12 +83,12 @@ def test_the_least_score_is_a_confidence_in_the_tables_too(voc, cells):
     out, test = voc.parent / "out", read_images(voc, split="test")
     run = RunFolder(out / "train")
     photos = describe_test(test, run, out / "test", 1, silent)
-    every = detect_described(run.detector, test, *photos)
+    every = detect_described(run.detector, test, photos)
     sure = np.sort(run.detector.confidence(every).score)
     gap = np.argmax(np.diff(sure))  # some on either side, and none near it
-    how = replace(run.detector.detect_config, min_score=(sure[gap] + sure[gap + 1]) / 2)
-    detector = replace(run.detector, detect_config=how)
-    found = detect_described(detector, test, *photos)
+    least = replace(run.detector.settings, min_score=(sure[gap] + sure[gap + 1]) / 2)
+    detector = replace(run.detector, settings=least)
+    found = detect_described(detector, test, photos)
     parts = [detector.detect(path) for path in test.paths]
     assert 0 < len(found) < len(every)
     np.testing.assert_array_equal(found.xyxy, np.concatenate([part.xyxy for part in parts]))
@@ -99,14 +99,14 @@ def test_the_table_says_means_and_spread(cells):
     with pytest.MonkeyPatch.context() as patch:
         for row in ROWS:
             patch.setitem(PAPER, row, {"thing": 50.0})
-        table = as_dict(cells, ["thing"], paper=False)
+        table = as_dict(cells, ["thing"])
         check("reproduce table2", table)
     row = table["rows"][ROWS[1]]["ap"]
     assert row["mean"] == pytest.approx(100 * values.mean(), abs=0.06)
     assert row["std_over_seeds"] == pytest.approx(100 * values.std(), abs=0.06)
     text = as_markdown(table)
     assert text.count("| *Song et al. 2014* | 50.0 | 50.0 |") == len(ROWS)
-    assert "| windows |" in text
+    assert "| described |" in text
 
 
 def test_the_papers_means_are_those_it_prints():
@@ -117,15 +117,22 @@ def test_the_papers_means_are_those_it_prints():
     assert np.mean(list(PAPER["negative mining + SVM"].values())) == pytest.approx(11.6, abs=0.06)
 
 
-def test_the_papers_settings_have_nothing_of_ours():
-    config = settings("Cover + SLSVM", 0, paper=True)
-    assert (config.cover.snap, config.cover.method, config.cover.unknown) == ("none", "marginal", "positive")
-    assert (config.initial.C, config.initial.loss) == (1e-3, "smooth_hinge")
-    assert (config.refine.C, config.refine.loss) == (1e-3, "smooth_hinge")
-    assert (config.refine.prior, config.refine.objectness_weight, config.refine.mu) == (0, 0, 0.01)
-    assert config.retrain.method == "none"
+def test_the_papers_rows_have_nothing_of_ours():
+    """No map, no context, no voting, no whitening; what the paper and its release say of the rest."""
+    config = settings("Cover + SLSVM", 0)
+    assert (config.method, config.unknown, config.keeps_maps) == ("song2014", "positive", False)
+    assert description_settings(config).maps is None  # and so no context
+    assert (config.cover.initializer, config.cover.method) == ("cover", "marginal")
+    assert (config.detect.vote_iou, config.detect.full_windows, config.features.whitening) == (1, 0, 0)
+    for stage in (config.initial, config.refine):
+        assert (stage.C, stage.loss) == (1e-3, "smooth_hinge")
+    assert (config.refine.method, config.refine.mu) == ("slsvm", 0.01)
+    assert settings("negative mining + SVM", 0).cover.initializer == "negative_mining"
+    assert settings("Cover + LSVM", 0).refine.method == "lsvm"
+    assert settings("Cover + SVM", 3).initial.seed == 3
+    assert settings(OURS, 3) == replace(Config(), retrain=replace(Config().retrain, seed=3))
 
 
 def test_a_missing_class_is_refused(voc, tmp_path):
     with pytest.raises(InputError, match="the table needs the class bird"):
-        run_voc_table(voc, ["bird"], tmp_path, seeds=1, paper=False, workers=1)
+        run_voc_table(voc, ["bird"], tmp_path, seeds=1, workers=1)

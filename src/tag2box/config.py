@@ -92,7 +92,7 @@ class Config(Settings):
                 grid=6,
                 dimensions=1024,
                 whitening=0.0,
-                sample_windows=300,
+                sample_windows=128,
             ),
             # The order of the authors' release, and the first 256 axes of either map.
             cover=CoverConfig(method="score", dimensions=512),

@@ -43,7 +43,7 @@ def learn(
     # 1. How photos are described: by which windows and network, and a projection that a sample gives.
     settings = description_settings(config)
     sample = run.later(sample_photos, draw_photos(photos, settings), settings)
-    description = run(fit_description, sample, settings)
+    description = replace(run(fit_description, sample, settings), settings=settings)  # its network may move
 
     # 2. Every photo: decoded once, its windows found, its layers run once.
     described = run.per_photo(describe_photos, photos, description, sample)

@@ -48,21 +48,23 @@ def count_neighbors(
     images. Memory: 8 bytes a window and class, and what `group_neighbors` takes.
     """
     seen = compared.counts > 0
-    depth = [depth_of((column == 1) & seen, k) for column in tags.T]
+    depth = [depth_of((column == 1) & seen, k, int(seen.sum())) for column in tags.T]
     rows = compared.rows_of(images)
     asked = (tags == 1).any(axis=1)[compared.image_of(rows)]
     shape = (len(rows), tags.shape[1])
     out = Degrees(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
     if asked.any():
-        most = min(max(depth), int(seen.sum()))
-        table = group_neighbors(compared.X, compared.offsets, rows[asked], most, workers=workers)
+        table = group_neighbors(compared.X, compared.offsets, rows[asked], max(depth), workers=workers)
         out.above[asked], out.far[asked] = _count_table(table, tags, seen, depth)
     return out
 
 
-def depth_of(positive: NDArray[np.bool_], k: float) -> int:
-    """k, the number of nearest images to use: at least two, since a window's own is always among them."""
-    return int(min(max(k * positive.sum(), 2), len(positive)))
+def depth_of(positive: NDArray[np.bool_], k: float, n_images: int) -> int:
+    """k, the number of nearest images to use: at least two, since a window's own is always among them.
+
+    n_images: those that have windows.
+    """
+    return int(min(max(k * positive.sum(), 2), n_images))
 
 
 def _count_table(

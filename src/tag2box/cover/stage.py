@@ -67,12 +67,13 @@ def _cover(
     far: NDArray[np.float32],
     workers: int | None,
 ) -> Cover:
-    positive = positive & (compared.counts > 0)
+    seen = compared.counts > 0
+    positive = positive & seen
     if settings.initializer == "negative_mining":
         return _mined(compared, positive, far)
     own = compared.rows_of(positive)
     seeds = own[best_share(above, compared.offsets, settings.seeds)[own]]
-    k = depth_of(positive, settings.k)
+    k = depth_of(positive, settings.k, int(seen.sum()))
     table = group_neighbors(compared.X, compared.offsets, seeds, k, workers=workers)
     graph = cover_graph(table, positive, k)
     return greedy_cover(graph, settings.t, settings.g, settings.alpha, settings.method)

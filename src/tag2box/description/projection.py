@@ -128,10 +128,11 @@ def _axes(sample: Floats, dimensions: int, whitening: float) -> tuple[Floats, Fl
 
     if (sample == sample[0]).all():
         return sample[0], np.eye(sample.shape[1], 1, dtype=np.float32)
-    solver = "covariance_eigh" if sample.shape[1] <= WIDEST_COVARIANCE else "randomized"
+    is_narrow = sample.shape[1] <= WIDEST_COVARIANCE
+    solver, precision = ("covariance_eigh", np.float64) if is_narrow else ("randomized", np.float32)
     with one_thread():
         pca = PCA(min(dimensions, *sample.shape), svd_solver=solver, copy=False, random_state=0)
-        pca.fit(sample.astype(np.float64))
+        pca.fit(sample.astype(precision))
     variance = pca.explained_variance_
     real = variance > LEAST_VARIANCE * variance[0]
     A = pca.components_[real].T / variance[real] ** whitening

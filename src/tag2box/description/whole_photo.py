@@ -32,7 +32,7 @@ Sizes = NDArray[np.int64]
 class WholePhoto:
     """A network that looks at whole photos, in two steps where `cut` names a map inside of it.
 
-    block: photos are resized to multiples of so many pixels. cells: of the map, along a block.
+    block: photos are resized to multiples of so many pixels.
     """
 
     def __init__(self, network: Network, how: How, *, cut: str | None = None) -> None:
@@ -54,8 +54,12 @@ class WholePhoto:
             raise InputError(
                 f"{self.network.path.name} gives no map (n, c, h, w) or tokens (n, tokens, c) of a photo"
             )
-        if self.network.size is None:
-            self.cells  # noqa: B018
+        h, w = self._of_nothing.shape[:2]
+        if self.network.size is None and (h < 3 or h % 3 or w * 3 != h * 4):
+            raise InputError(
+                f"{self.network.path.name} has no whole cell for every {self.block} pixels of a photo: "
+                f"set patch in its TOML to the pixels between two cells"
+            )
 
     @cached_property
     def _first_of_nothing(self) -> Map:
@@ -82,26 +86,9 @@ class WholePhoto:
         """Numbers per cell."""
         return int(self._of_nothing.shape[-1])
 
-    @cached_property
-    def cells(self) -> int:
-        """The map's cells along a block; where its size is not as many times that of the photo, an error."""
-        h, w = self._of_nothing.shape[:2]
-        if h < 3 or h % 3 or w * 3 != h * 4:
-            raise InputError(
-                f"{self.network.path.name} has no whole cell for every {self.block} pixels of a photo: "
-                f"set patch in its TOML to the pixels between two cells"
-            )
-        return int(h // 3)
-
     def reading_side(self, side: int) -> int:
         """The long side at which a photo is to be read: `side`, or what the one size needs."""
         return max(side, *(self.network.size or (0,)))
-
-    def shapes(self, sizes: Sizes, side: int) -> Sizes:
-        """The (h, w) of the last maps of photos, (..., 2), by their (height, width) in pixels."""
-        if self.network.size is not None:
-            return np.broadcast_to(np.array(self._of_nothing.shape[:2]), sizes.shape).copy()
-        return self._blocks(sizes, side) * self.cells
 
     def first(self, photo: NDArray[np.uint8], size: tuple[int, int], sides: Sequence[int]) -> list[Map]:
         """The maps at the cut, or the last ones, of a photo of `size` (height, width), perhaps shrunk."""

@@ -78,6 +78,10 @@ def write_report(
     if corrected.reviewed.any() or corrected.photos:
         said = ("boxes reviewed", f"{corrected.reviewed.sum():,}"), ("photos reviewed", str(corrected.photos))
         content = replace(content, facts=(*content.facts, *said))
+    if run.has("prior"):
+        content = replace(
+            content, facts=(*content.facts, ("trust in the object maps", str(run.result("prior"))))
+        )
     path = run.folder / REPORT
     write_whole(path, render_page(content))
     return path

@@ -200,13 +200,16 @@ def fit_prepared(
     """The same, from what `prepare` has decided."""
     images, config, store = start.images, start.config, Store(folder)
     with store.lock():
-        keys = StageKeys(store)
-        run = Run(store, workers=workers, progress=progress, note_key=keys.note)
         maker = detector_maker(store.folder)
         photos = hash_photos(images, progress=progress)
+
+        def begin() -> None:
+            store.write("config.toml", to_toml(config))
+            write_run(store, images, photos.hashes, maker)  # its detector stays until there is a new one
+
+        keys = StageKeys(store, begin)
+        run = Run(store, workers=workers, progress=progress, note_key=keys.note)
         corrections = collect(read_state(store.folder), images, photos.hashes)
-        store.write("config.toml", to_toml(config))
-        write_run(store, images, photos.hashes, maker)  # its detector stays until there is a new one
         run.note(
             "run started",
             images=len(images),
@@ -216,6 +219,8 @@ def fit_prepared(
         )
         detector = learn(images, photos, config, run, corrections)
         run.keys["detector"] = run.key_of(detector)
+        keys.note("detector", run.keys["detector"])
+        keys.begin()
         detector.save(store.folder / DETECTOR)
         keys.finish(run.keys)
         write_run(store, images, photos.hashes, own_detector(run.keys, store.folder / DETECTOR))

@@ -25,6 +25,7 @@ __all__ = [
     "npy_header",
     "npz_bytes",
     "read_array",
+    "read_npy_header",
     "read_npz",
     "read_with_header",
     "sealed",
@@ -144,6 +145,14 @@ def _member(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Array:
 
 def _claimed(file: IO[bytes], size: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
     """The shape and type of an array in a file of `size` bytes, which must hold just that."""
+    shape, dtype = read_npy_header(file)
+    if size != file.tell() + prod(shape) * dtype.itemsize:
+        raise ValueError(f"{size} bytes cannot be an array {shape} of {dtype}")
+    return shape, dtype
+
+
+def read_npy_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """The shape and type that the start of a `.npy` file names; `ValueError` where it names none."""
     head = file.read(MAGIC.size)
     start, length = MAGIC.unpack(head) if len(head) == MAGIC.size else (b"", 0)
     if start != np.lib.format.magic(1, 0):
@@ -155,6 +164,4 @@ def _claimed(file: IO[bytes], size: int) -> tuple[tuple[int, ...], np.dtype[Any]
         dtype = np.dtype(header[1].decode())
     except TypeError as error:
         raise ValueError(str(error)) from error
-    if size != file.tell() + prod(shape) * dtype.itemsize:
-        raise ValueError(f"{size} bytes cannot be an array {shape} of {dtype}")
     return shape, dtype

@@ -104,8 +104,8 @@ class Store:
 
     def drop(self, stage: str, key: str) -> None:
         """Remove a result that nobody needs any more."""
-        for state in ("", ".part"):
-            _remove(self._home(stage, key, state))
+        _remove(self._home(stage, key))
+        self.tidy(stage, key)
         with suppress(OSError):  # results of other settings are there, or nothing ever was
             (self.folder / stage).rmdir()
 

@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from tag2box.cover.compared import draw_images
 from tag2box.description.record import Described
-from tag2box.runtime.blas import one_thread
-from tag2box.runtime.halves import as_float32
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
@@ -32,11 +30,11 @@ __all__ = ["PRIORS", "PriorChoice", "choose_prior", "largest_good"]
 
 Floats = NDArray[np.float64]
 
-PRIORS = (0.0, 1.0, 2.0, 3.5, 5.0, 8.0)
+PRIORS = (0.0, 1.0, 2.0, 5.0)
 # A prior that loses up to this share more than the best one is as good, or so many nats.
 TOLERANCE, NATS = 0.05, 0.005
-# What bounds the cost: photos, dimensions, folds, and steps of L-BFGS for each of them and each prior.
-MOST_PHOTOS, DIMENSIONS, FOLDS, STEPS = 300, 256, 3, 30
+# What bounds the cost: photos and folds.
+MOST_PHOTOS, FOLDS = 300, 2
 
 
 @stored
@@ -50,8 +48,15 @@ class PriorChoice:
 
     @property
     def curve(self) -> Floats:
-        """The loss of each prior, (n_priors,)."""
-        return np.asarray(np.nanmean(self.losses, axis=1))
+        """The loss of each prior, (n_priors,); NaN where no class can tell."""
+        tells = np.isfinite(self.losses).all(axis=0)
+        return np.asarray(self.losses[:, tells].mean(axis=1) if tells.any() else self.losses[:, 0])
+
+    def __str__(self) -> str:
+        losses = ", ".join(
+            f"{prior:g}: {loss:.3f}" for prior, loss in zip(self.priors, self.curve, strict=True)
+        )
+        return f"{self.prior:g}, by the loss of left-out tags ({losses})"
 
 
 @stage("prior", version=1)
@@ -66,15 +71,18 @@ def choose_prior(
     """The prior of two streams that the tags speak for.
 
     alone: the objectness by maps that the tags of a photo do not share: that of photos whose tags are to be
-    told. About `STEPS` passes over `MOST_PHOTOS` photos for each prior and fold, in `DIMENSIONS` dimensions.
+    told. For each prior the cost of training on `MOST_PHOTOS` photos.
     """
     drawn = np.flatnonzero(draw_images(known.tags, MOST_PHOTOS))
-    few, apart = _shorter(known, alone, drawn)
+    few = _take(known, drawn)
+    apart = Objectness(alone.values[known.described.rows_of(drawn)], few.described.offsets)
     fold_of = np.random.default_rng(0).permutation(len(few)) % FOLDS
-    losses = np.zeros((len(PRIORS), known.tags.shape[1]))
+    losses = np.full((len(PRIORS), known.tags.shape[1]), np.nan)
+    if len(few) < FOLDS:
+        return PriorChoice(PRIORS, losses, PRIORS[-1])
     progress("choosing the prior", 0, len(PRIORS) * FOLDS)
     for p, prior in enumerate(PRIORS):
-        settings = replace(config, prior=prior, iterations=min(config.iterations, STEPS))
+        settings = replace(config, prior=prior)
         phi = np.empty(few.tags.shape)
         for fold in range(FOLDS):
             head = train_two_stream(_take(few, np.flatnonzero(fold_of != fold)), settings, workers=workers)
@@ -85,23 +93,12 @@ def choose_prior(
     return PriorChoice(PRIORS, losses, largest_good(PRIORS, losses))
 
 
-def _shorter(known: Known, alone: Objectness, photos: NDArray[np.int64]) -> tuple[Known, Objectness]:
-    """Some photos with the first principal components of their vectors, in memory; and `alone` of them."""
-    few = _take(known, photos)
-    X = as_float32(few.described.X)
-    X = X - X.mean(axis=0)
-    with one_thread():
-        _, U = np.linalg.eigh(X.T @ X)
-    X = np.ascontiguousarray(X @ U[:, ::-1][:, :DIMENSIONS])
-    rows, offsets = known.described.rows_of(photos), few.described.offsets
-    return replace(few, described=replace(few.described, X=X)), Objectness(alone.values[rows], offsets)
-
-
 def largest_good(priors: tuple[float, ...], losses: Floats) -> float:
     """The largest prior whose loss is within the tolerance of the least; the last where nobody can tell."""
-    curve = losses[:, np.isfinite(losses).all(axis=0)].mean(axis=1) if losses.size else np.zeros(len(priors))
-    if not np.isfinite(curve).all():
+    tells = np.isfinite(losses).all(axis=0)
+    if not tells.any():
         return priors[-1]
+    curve = losses[:, tells].mean(axis=1)
     limit = max((1 + TOLERANCE) * curve.min(), curve.min() + NATS)
     return max(prior for prior, loss in zip(priors, curve, strict=True) if loss <= limit)
 
