@@ -13,7 +13,6 @@ from tag2box.cli.app import app
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.resolving import measure_precision
 from tag2box.errors import Tag2BoxError
-from tag2box.run import doctor
 
 
 def test_it_says_what_is_there():

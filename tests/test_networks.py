@@ -112,7 +112,7 @@ def test_every_new_setting_of_the_toml_counts(tmp_path):
 def test_maps_of_tokens_are_as_large_as_was_said(tmp_path):
     path = write_vit(tmp_path / "v.onnx", patch=14, toml=vit_toml(14))
     sizes = [(90, 120), (140, 30), (1, 1)]
-    net = WholePhoto(load_network(path), How())
+    net = WholePhoto(load_network(path), EngineOptions())
     shapes = net.shapes(np.array(sizes), 112)
     assert shapes.tolist() == [[6, 8], [8, 2], [8, 8]]
     assert net.channels == 16
@@ -124,7 +124,7 @@ def test_maps_of_tokens_are_as_large_as_was_said(tmp_path):
 def test_a_network_of_one_size_has_photos_resized_to_it(tmp_path, photo, runtime):
     path = write_vit(tmp_path / "v.onnx", size=64, toml=vit_toml(size=64))
     config = settings(path, runtime=runtime)
-    shapes = WholePhoto(load_network(path), How(runtime=runtime)).shapes(np.array([[90, 120]]), 512)
+    shapes = WholePhoto(load_network(path), EngineOptions(runtime=runtime)).shapes(np.array([[90, 120]]), 512)
     assert shapes.tolist() == [[8, 8]]
     small = np.asarray(Image.fromarray(photo).resize((64, 64), Image.Resampling.BILINEAR))
     np.testing.assert_allclose(map_at(photo, 512, config), map_at(small, 512, config), atol=0.02)

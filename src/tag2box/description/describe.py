@@ -64,6 +64,24 @@ def describe(
     -------
     Described
         The windows, their vectors and the map of the photo.
+
+    Examples
+    --------
+    The description is a detector's, as a rule: `Detector.load("detector.npz").description`.
+
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> from tag2box.description.describe import raw_photo
+    >>> from tag2box.description.description import fit_description
+    >>> from tag2box.description.resolving import resolve
+    >>> photo = np.random.default_rng(0).integers(0, 255, (96, 96, 3), dtype=np.uint8)
+    >>> windows = t2b.WindowsConfig(mode="single", max_windows=20)
+    >>> features = t2b.FeaturesConfig(levels=(96,), grid=1, dimensions=8)
+    >>> settings = resolve(windows, features, None)
+    >>> description = fit_description(raw_photo(photo, settings), settings)
+    >>> box = np.array([[8, 8, 40, 40]], np.float32)
+    >>> t2b.describe(photo, description, boxes=box).X.shape
+    (1, 8)
     """
     settings = description.settings
     seen = _see(source, settings, threads)

@@ -37,6 +37,27 @@ class Description:
         The projection of what a window looks like alone.
     context : Context, default=None
         What the maps of the photo add to the vector of a window.
+
+    See Also
+    --------
+    describe : Describes a photo by it.
+
+    Examples
+    --------
+    A detector has one: `Detector.load("detector.npz").description`. Or it is fitted on some photos:
+
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> from tag2box.description.describe import raw_photo
+    >>> from tag2box.description.description import fit_description
+    >>> from tag2box.description.resolving import resolve
+    >>> photo = np.random.default_rng(0).integers(0, 255, (96, 96, 3), dtype=np.uint8)
+    >>> windows = t2b.WindowsConfig(mode="single", max_windows=20)
+    >>> features = t2b.FeaturesConfig(levels=(96,), grid=1, dimensions=8)
+    >>> settings = resolve(windows, features, None)
+    >>> description = fit_description(raw_photo(photo, settings), settings)
+    >>> description.width
+    8
     """
 
     settings: DescriptionConfig
