@@ -5,7 +5,6 @@ the share of positive ones among them picks the best window of an image.
 """
 
 import numpy as np
-from tag2box.cover.snapping import contrast
 
 from tag2box.boxes import iou_matrix
 

@@ -9,7 +9,6 @@ import numpy as np
 from benchmarks import Line, data, trained
 from tag2box.boxes import iou_matrix
 from tag2box.data.reading import read_images
-from tag2box.description.record import Features
 from tag2box.detection.detections import Detections
 from tag2box.detection.suppression import detect_windows
 from tag2box.evaluation.scores import evaluate

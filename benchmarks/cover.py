@@ -6,7 +6,6 @@ The CorLoc table needs a run on voc6 trainval, named by TAG2BOX_RUN.
 from time import process_time
 
 import numpy as np
-from tag2box.cover.snapping import above_chance, best_share, contrast, snap
 
 from benchmarks import Line, Skip, data, trained
 from tag2box.cover.compared import compare

@@ -22,8 +22,6 @@ from pathlib import Path
 
 import numpy as np
 from numpy.lib.format import open_memmap
-from tag2box.cover.sample import draw_sample
-from tag2box.sharded import Known, find_all_competition, find_all_objectness
 
 from benchmarks import Line, under_key
 from tag2box.config import Config

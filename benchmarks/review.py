@@ -17,8 +17,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from tag2box.sharded import Known
-from tag2box.training.judged import judged_vectors
 
 from benchmarks import Line, Skip
 from tag2box import corloc, evaluate, read_images

@@ -12,7 +12,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from tag2box.sharded import Description, find_all_features, find_all_windows, find_maps
 
 from benchmarks import Line, Skip, data
 from tag2box.config import Config

@@ -10,7 +10,6 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from tag2box.cover.snapping import above_chance, best_share, contrast, snap
 
 from tag2box import Config, cover_graph, greedy_cover, group_neighbors, negative_mining, read_images
 from tag2box.cover.compared import compare
