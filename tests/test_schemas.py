@@ -1,6 +1,5 @@
 """Every `--json` has its schema. The tests of the commands check each answer against it (`_schemas.py`)."""
 
-import json
 
 import jsonschema
 import pytest
@@ -10,6 +9,8 @@ from tests.test_cli_docs import COMMANDS
 from typer.testing import CliRunner
 
 from tag2box.cli.app import app
+from tag2box.corrections import CorrectionLog
+from tag2box.run.folder import RunFolder
 
 SPEAKING = [
     name for name, command in COMMANDS.items() if any("--json" in each.opts for each in command.params)
@@ -39,7 +40,7 @@ def test_a_wrong_answer_is_seen():
 def test_the_commands_of_a_run_folder(review_run, tmp_path):
     run = copied(review_run, tmp_path)
     event = {"set": "photo", "id": "1", "photo": "toy-00", "state": "reviewed"}
-    (run / "corrections.jsonl").write_text(json.dumps(event) + "\n")
+    CorrectionLog(run).append([{**event, "sha256": RunFolder(run).contents[0]}])
     for words in (
         ["export", run, "--format", "csv"],
         ["report", run],
