@@ -11,7 +11,7 @@ from tag2box.description.config import FeaturesConfig
 from tag2box.description.crops import crop_map
 from tag2box.description.describe import describe
 from tag2box.description.description import fit_description
-from tag2box.description.modes import Shared, Warp
+from tag2box.description.modes import FINER, Shared, Warp, nearest_level
 from tag2box.description.photos import (
     describe_boxes,
     describe_photos,
@@ -118,12 +118,11 @@ def test_shared_is_warp_where_nothing_is_resampled():
 
 def test_a_window_comes_from_the_photo_in_which_it_is_181_px_wide():
     """sqrt 2 times its 8 cells of 16 px; a small window from the largest photo, a flat one by its area."""
-    network = load_network("efficientnet-lite0")
-    shared = Shared(network, F32, crop=8, levels=(181, 256, 362, 512, 724), **PLAIN)
+    levels = np.array([724, 512, 362, 256, 181])
     sides = np.array([[500, 500], [354, 354], [250, 250], [177, 177], [125, 125], [30, 30], [500, 250]])
     boxes = np.hstack([np.zeros_like(sides), sides]).astype(np.float32)
-    level = shared._level((500, 500), boxes, 16)
-    assert shared.levels[level].tolist() == [181, 256, 362, 512, 724, 724, 256]
+    level = nearest_level(levels, (500, 500), boxes, FINER * 8 * 16)
+    assert levels[level].tolist() == [181, 256, 362, 512, 724, 724, 256]
 
 
 def test_cells_look_where_they_stand():

@@ -1,6 +1,5 @@
 """Every `--json` has its schema. The tests of the commands check each answer against it (`_schemas.py`)."""
 
-
 import jsonschema
 import pytest
 from tests._review import copied
