@@ -26,7 +26,7 @@ from tag2box.description.photos import describe_boxes, hash_photos
 from tag2box.detection.detections import Detections
 from tag2box.images import known_tags
 from tag2box.reproduce.voc_tables import describe_test
-from tag2box.review.found import find_boxes
+from tag2box.review.boxes import review_boxes
 from tag2box.review.sampling import mixed, random_order
 from tag2box.run.folder import RunFolder
 from tag2box.runtime.progress import silent
@@ -54,7 +54,7 @@ class Trial:
         known = Known(self.described, tags, objectness)
         self.learned = Learned(self.run.detector.scorer, self.run.findings, known)
         self.photos = hash_photos(self.run.images)
-        self.found = find_boxes(self.run)
+        self.found = review_boxes(self.run)
         fixed = random_order(np.unique(self.found.image), "5eed5eed")
         self.orders = {"ours": mixed(self.found.order, fixed)[0], "random": fixed}
 

@@ -29,9 +29,10 @@ from benchmarks import Line, trained
 from benchmarks.serving import memory_mb
 from tag2box.corrections import CorrectionLog
 from tag2box.description.record import Described, Maps
-from tag2box.review.found import FoundBoxes, find_boxes, review_key
+from tag2box.review.boxes import ReviewBoxes, review_boxes, review_key
 from tag2box.run.folder import RunFolder
 from tag2box.run.notes import StageKeys, own_detector, write_run
+from tag2box.runtime.files import content_hash
 from tag2box.runtime.store import Store
 from tag2box.windows.record import Windows
 
@@ -53,16 +54,17 @@ def many(run, folder, n):
         source = run.images.paths[i % base]
         paths.append(photos / f"{name}{source.suffix}")
         paths[-1].parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, paths[-1]) if i < base else os.link(paths[i % base], paths[-1])
+        paths[-1].write_bytes(source.read_bytes() + f"{i}".encode())  # each is a photo of its own
     again = np.arange(n) % base
     images = replace(run.images, ids=tuple(ids), paths=tuple(paths), tags=run.images.tags[again], truth=None)
     keys = {**run.keys, "described": "0" * len(run.keys["described"])}
     home = Store(folder / "run")
     home.save("described", keys["described"], described_again(run.result("described"), again))
     StageKeys(home).finish(keys)
-    write_run(home, images, own_detector(keys, folder / "run" / "detector.npz"))
+    contents = [content_hash(path) for path in paths]
+    write_run(home, images, contents, own_detector(keys, folder / "run" / "detector.npz"))
     made = RunFolder(folder / "run")
-    home.save("review", review_key(made), repeated(find_boxes(run), base, n))
+    home.save("review", review_key(made), repeated(review_boxes(run), base, n))
     return made
 
 
@@ -88,7 +90,7 @@ def repeated(found, base, n):
         for each in (found.xyxy, found.label, found.confidence, found.doubt)
     ]
     order = np.concatenate([found.order + k * base for k in range(copies)])
-    return FoundBoxes(image[kept], *tiled, order[order < n])
+    return ReviewBoxes(image[kept], *tiled, order[order < n])
 
 
 @contextmanager
@@ -108,9 +110,9 @@ def page(run):
 
 def review(run, n):
     """What a person who accepts everything leaves after n photos."""
-    ids = run.images.ids
-    log = CorrectionLog(run.folder)
-    log.append({"set": "photo", "id": f"r{i}", "photo": ids[i], "state": "reviewed"} for i in range(n))
+    log, event = CorrectionLog(run.folder), {"set": "photo", "state": "reviewed"}
+    photos = zip(run.images.ids[:n], run.contents, strict=False)
+    log.append({**event, "id": f"r{i}", "photo": name, "sha256": c} for i, (name, c) in enumerate(photos))
 
 
 def requests(run):
@@ -129,7 +131,7 @@ def requests(run):
         yield "thumbnail, first time", "GET", f"thumb/{k}", None
         yield "thumbnail", "GET", f"thumb/{k}", None
         yield "map", "GET", f"map/{some[2] % mapped}/0", None
-        event = {"set": "photo", "id": f"e{k}", "photo": some[3], "state": "reviewed"}
+        event = {"set": "photo", "id": f"e{k}", "photo": run.contents[some[3]], "state": "reviewed"}
         yield "a correction", "POST", "events", [event]
         yield "how far learning is", "GET", "learn", None
 

@@ -43,7 +43,9 @@ def until(true, seconds=120):
 
 
 def main(run):
-    photo = lambda: read_state(run).photo("toy-00")  # noqa: E731
+    opened = RunFolder(run)
+    content = opened.contents[opened.images.ids.index("toy-00")]
+    photo = lambda: read_state(run).photo(content)  # noqa: E731
     project = call("POST", "/api/projects/", {"title": "tag2box", "label_config": CONFIG})["id"]
     tasks = [{"data": {"image": f"/data/local-files/?d=toys/toy-0{n}.png"}} for n in (0, 2, 4)]
     call("POST", f"/api/projects/{project}/import", tasks)

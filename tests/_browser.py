@@ -10,8 +10,7 @@ from selenium.webdriver.common.actions.pointer_input import PointerInput
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
-
-from tag2box.corrections import read_state
+from tests._events import by_name
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 MISSING = "no browser here: apt-get install chromium chromium-driver"
@@ -78,7 +77,7 @@ class Page:
     def saved(self):
         """Wait until the page says so; what is on the disk then."""
         self.until(lambda: self.text("#saved") == "saved")
-        return read_state(self.run)
+        return by_name(self.run)
 
     def drag(self, element, dx, dy):
         ActionChains(self.browser).click_and_hold(element).move_by_offset(dx, dy).release().perform()

@@ -5,15 +5,20 @@ import random
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests._events import BOX, box, random_event, reviewed, tag
+from tests._events import BOX, box, content_of, random_event, reviewed, tag
 
 from tag2box import ImageSet, InputError
-from tag2box.corrections import CorrectionLog, State, check_event, collect, read_state
+from tag2box.corrections import CorrectionLog, State, check_event, check_inside, collect, read_state
+from tag2box.errors import Tag2BoxError
+from tag2box.runtime.store import Store
 
+CONTENTS = [*map(content_of, "abcd")]
+A = CONTENTS[0]
 # Appends a stream of events that depends on the seed alone, and says after each that it is saved.
 WRITER = """
 import sys
@@ -40,6 +45,8 @@ for k in range(int(sys.argv[4]), int(sys.argv[5])):
         ({"photo": "a\nb"}, "control character"),
         ({"photo": 3}, "is no text"),
         ({"class": "x" * 2000}, "more than 1000 letters"),
+        ({"sha256": "9F" * 32}, "64 digits"),
+        ({"sha256": ["a"]}, "64 digits"),
         ({"colour": 1}, "has no 'colour'"),
         ({"time": "now"}, "number of seconds"),
         ({"random": 1}, "true or false"),
@@ -51,7 +58,7 @@ def test_what_is_no_event_is_refused(change, message):
         check_event({**BOX, "state": "accepted", **change})
 
 
-@pytest.mark.parametrize("missing", ["id", "photo", "box", "class", "xyxy", "state"])
+@pytest.mark.parametrize("missing", ["id", "photo", "sha256", "box", "class", "xyxy", "state"])
 def test_an_event_says_everything(missing):
     event = {**BOX, "state": "accepted"}
     with pytest.raises(InputError, match=f"needs '{missing}'"):
@@ -63,8 +70,8 @@ def test_an_event_says_everything(missing):
 def test_the_last_event_about_a_thing_wins():
     first, second = box(state="rejected"), box(xyxy=(5, 5, 9, 9))
     state = State([first, second, tag("a", "cat", 1), tag("a", "cat", -1), reviewed()])
-    (only,) = state.photo("a").accepted()
-    assert (only.xyxy, state.photo("a").tags, state.photo("a").state) == (
+    (only,) = state.photo(A).accepted()
+    assert (only.xyxy, state.photo(A).tags, state.photo(A).state) == (
         (5, 5, 9, 9),
         {"cat": -1},
         "reviewed",
@@ -77,7 +84,7 @@ def test_an_event_read_twice_counts_once():
     accepted, rejected = box(), box(state="rejected")
     state = State([accepted, rejected])
     assert state.apply(accepted) is False
-    assert [b.state for b in state.photo("a").boxes.values()] == ["rejected"]
+    assert [b.state for b in state.photo(A).boxes.values()] == ["rejected"]
 
 
 def test_the_log_gives_back_what_was_appended(tmp_path):
@@ -97,17 +104,89 @@ def test_nothing_of_a_batch_is_written_where_one_is_wrong(tmp_path):
     assert not (tmp_path / "corrections.jsonl").exists()
 
 
-def test_lines_that_are_damaged_are_skipped_and_counted(tmp_path):
+def test_lines_that_are_damaged_are_left_out_and_named(tmp_path):
     log = CorrectionLog(tmp_path)
     log.append([box(name="1"), box(name="2")])
     file = tmp_path / "corrections.jsonl"
     first, second = file.read_bytes().splitlines(keepends=True)
-    plain = json.dumps(box(name="3")).encode()  # of another tool: no checksum
+    plain = json.dumps(box(name="3")).encode()  # without its checksum nobody knows what it said
     file.write_bytes(first + second.replace(b"30", b"31") + b"[]\n\xff\n\n" + plain + b"\n" + first[:40])
     log.append([box(name="4")])
     reader = CorrectionLog(tmp_path)
-    assert [event["box"] for event in reader.read_new()] == ["1", "3", "4"]
-    assert reader.broken == 4
+    assert [event["box"] for event in reader.read_new()] == ["1", "4"]
+    assert reader.damaged == [2, 3, 4, 6, 7]
+    with pytest.warns(UserWarning, match=r"5 of 8 lines are damaged and left out \(2, 3, 4, 6, 7\)"):
+        read_state(tmp_path)
+
+
+def test_a_line_that_is_being_written_is_damaged_until_it_is_whole(tmp_path):
+    log, file = CorrectionLog(tmp_path), tmp_path / "corrections.jsonl"
+    log.append([box(name="1"), box(name="2")])
+    data = file.read_bytes()
+    file.write_bytes(data[:-30])
+    assert [event["box"] for event in log.read_new()] == ["1"]
+    assert log.damaged == [2]
+    file.write_bytes(data)
+    assert [event["box"] for event in log.read_new()] == ["2"]
+    assert log.damaged == []
+
+
+def changed(line, every):
+    """The line with one byte another, for every so many bytes."""
+    for at in range(0, len(line), every):
+        for byte in {line[at] ^ 1, line[at] ^ 0x20, ord("\n"), ord(" "), ord("0")} - {line[at]}:
+            yield line[:at] + bytes([byte]) + line[at + 1 :]
+
+
+@pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.torture)])
+def test_no_byte_of_a_line_changes_silently(tmp_path, every):
+    """Edited or cut anywhere, a line says the same or is named; those beside it say what they said."""
+    events = [
+        box(name="1"),
+        box(name="2", found={"class": "cat", "xyxy": [1, 2, 3, 4]}, run="r"),
+        tag("a", "b", 1),
+    ]
+    CorrectionLog(tmp_path).append(events)
+    file = tmp_path / "corrections.jsonl"
+    first, line, last = file.read_bytes().splitlines(keepends=True)
+    cuts = [line[:at] + end for at in range(1, len(line) - 1, every) for end in (b"", b"\n")]
+    for damage in [*changed(line, every), *cuts]:
+        file.write_bytes(first + damage + last)
+        log = CorrectionLog(tmp_path)
+        said = list(log.read_new())
+        assert said == events or (log.damaged and set(log.damaged) <= {2, 3}), damage
+        assert all(event in events for event in said)
+        assert events[0] in said
+        assert events[2] in said or not damage.endswith(b"\n")
+    for at in range(1, len(last) - 1, every):  # the end of the file is lost
+        file.write_bytes(first + line + last[:at])
+        log = CorrectionLog(tmp_path)
+        assert list(log.read_new()) == events[:2]
+        assert log.damaged == [3]
+
+
+@pytest.mark.parametrize("use", [lambda log: log.append([box()]), lambda log: list(log.read_new())])
+def test_a_link_is_not_followed(tmp_path, use):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("somebody's\n")
+    (tmp_path / "corrections.jsonl").symlink_to(elsewhere)
+    with pytest.raises(Tag2BoxError, match="symbolic link"):
+        use(CorrectionLog(tmp_path))
+    assert elsewhere.read_text() == "somebody's\n"
+
+
+def test_the_log_of_a_run_is_no_link(tmp_path):
+    (tmp_path / "events.jsonl").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Tag2BoxError, match="symbolic link"):
+        Store(tmp_path).log({"event": "started"})
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("xyxy", [(100, 0, 120, 20), (0, 80, 9, 90), (-9, 0, 0, 9), (5, -9, 9, -1)])
+def test_a_box_outside_its_photo_is_refused(xyxy):
+    check_inside("a", (-5, -5, 1, 1), (100, 80))
+    with pytest.raises(InputError, match=r"lies outside photo 'a', which has 100 x 80 pixels"):
+        check_inside("a", xyxy, (100, 80))
 
 
 def write(folder, seed, first, last):
@@ -153,7 +232,7 @@ def test_two_writers_at_once_lose_nothing(tmp_path):
     ids = [event["id"] for event in log.read_new()]
     for seed in (1, 2):  # each in its own order
         assert [i for i in ids if i.startswith(f"{seed}-")] == [f"{seed}-{k}" for k in range(60)]
-    assert log.broken == 0
+    assert log.damaged == []
 
 
 @pytest.fixture
@@ -163,11 +242,27 @@ def images():
 
 
 def test_no_corrections_are_none(images):
-    assert collect(State(), images) is None
-    assert (
-        collect(State([reviewed("elsewhere"), box("a", kind="horse"), reviewed("a", "skipped")]), images)
-        is None
-    )
+    assert collect(State(), images, CONTENTS) is None
+    others = State([reviewed("elsewhere"), box("a", kind="horse"), reviewed("a", "skipped")])
+    with pytest.warns(UserWarning, match="left out") as said:
+        assert collect(others, images, CONTENTS) is None
+    assert [str(warning.message) for warning in said] == [
+        "the corrections of 1 photos are left out (no longer among the photos): elsewhere",
+        "the corrections of 1 classes are left out (unknown to this run): horse",
+    ]
+
+
+def test_a_photo_is_known_by_its_content(images):
+    """Under another name it keeps what was said of it; another photo under its name does not."""
+    state = State([box("b"), reviewed("b")])
+    renamed = collect(state, replace(images, ids=("a", "new", "c", "d")), CONTENTS)
+    assert (renamed.image.tolist(), renamed.reviewed.tolist()) == ([1], [False, True, False, False])
+    with pytest.warns(
+        UserWarning, match=r"1 photos are left out \(replaced: another photo has the name\): b"
+    ):
+        assert collect(state, images, [CONTENTS[0], content_of("other"), *CONTENTS[2:]]) is None
+    twice = collect(state, images, [CONTENTS[1], *CONTENTS[1:]])  # the same photo is there twice
+    assert twice.image.tolist() == [0, 1]
 
 
 def test_corrections_as_arrays(images):
@@ -177,7 +272,7 @@ def test_corrections_as_arrays(images):
             *(reviewed("c"), reviewed("a"), tag("d", "dog", 1), tag("d", "cat", -1)),
         ]
     )
-    found = collect(state, images)
+    found = collect(state, images, CONTENTS)
     assert found.image.tolist() == [1, 1, 2]
     assert found.label.tolist() == [0, 0, 1]
     assert found.right.tolist() == [False, True, True]
@@ -189,7 +284,7 @@ def test_corrections_as_arrays(images):
 
 def test_the_key_knows_every_change(images):
     events = [box("b"), reviewed("c"), tag("d", "dog", 1)]
-    keys = {collect(State(events[:n]), images).key() for n in (1, 2, 3)}
-    keys |= {collect(State([*events, box("b", xyxy=(1, 2, 30, 41))]), images).key()}
+    keys = {collect(State(events[:n]), images, CONTENTS).key() for n in (1, 2, 3)}
+    keys |= {collect(State([*events, box("b", xyxy=(1, 2, 30, 41))]), images, CONTENTS).key()}
     assert len(keys) == 4
-    assert collect(State(reversed(events)), images).key() in keys
+    assert collect(State(reversed(events)), images, CONTENTS).key() in keys

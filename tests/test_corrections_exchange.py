@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from tests._events import box, reviewed
+from tests._events import box, by_name, correct, reviewed
 from tests._review import copied
 from tests._schemas import check_printed
 from tests._toys import make_truth
@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from tag2box import InputError, read_images
 from tag2box.cli.app import app
-from tag2box.corrections import CorrectionLog, read_state
 from tag2box.data.formats import cvat
 from tag2box.review.exchange import export_corrections, import_corrections
 from tag2box.run.folder import RunFolder
@@ -31,7 +30,7 @@ def tell(*arguments):
 
 
 def accepted(folder):
-    state = read_state(folder)
+    state = by_name(folder)
     boxes = {name: sorted((b.name, b.xyxy) for b in p.accepted()) for name, p in state.photos.items()}
     return {name: found for name, found in boxes.items() if found}, {
         n: p.state for n, p in state.photos.items()
@@ -40,11 +39,9 @@ def accepted(folder):
 
 @pytest.mark.parametrize("kind", ["coco", "labelstudio", "cvat"])
 def test_what_goes_out_comes_in_again(run, tmp_path, kind):
-    log = CorrectionLog(run.folder)
-    log.append([box("toy-00", "1", kind="thing", xyxy=(10, 20, 30.5, 40)), reviewed("toy-00")])
-    log.append(
-        [box("toy-02", "2", kind="other", xyxy=(1, 2, 60, 70)), box("toy-02", "3", "rejected", "thing")]
-    )
+    correct(run, box("toy-00", "1", kind="thing", xyxy=(10, 20, 30.5, 40)), reviewed("toy-00"))
+    other = box("toy-02", "2", kind="other", xyxy=(1, 2, 60, 70))
+    correct(run, other, box("toy-02", "3", "rejected", "thing"))
     file = tmp_path / ("out.xml" if kind == "cvat" else "out.json")
     assert export_corrections(run, file, kind) == (2, 2)
     before, _ = accepted(run.folder)
@@ -53,7 +50,7 @@ def test_what_goes_out_comes_in_again(run, tmp_path, kind):
         for task in tasks:
             task["annotations"] = task.pop("predictions")
         file.write_text(json.dumps(tasks))
-    log.path.unlink()
+    (run.folder / "corrections.jsonl").unlink()
     done = import_corrections(run, file)
     assert (done.photos, done.boxes, done.unknown_photos, done.unknown_classes) == (2, 2, 0, ())
     after, states = accepted(run.folder)
@@ -92,7 +89,7 @@ def test_a_file_without_boxes_and_a_run_without_corrections_are_refused(run, tmp
         import_corrections(run, run.images.paths[0].parent / "tags.csv")
     with pytest.raises(InputError, match="no corrections yet"):
         export_corrections(run, tmp_path / "x.json", "coco")
-    CorrectionLog(run.folder).append([reviewed("toy-01")])
+    correct(run, reviewed("toy-01"))
     with pytest.raises(InputError, match="no format 'dog'"):
         export_corrections(run, tmp_path / "x.json", "dog")
 
@@ -110,7 +107,7 @@ def test_the_commands_use_corrected_boxes_and_say_so(run, tmp_path):
     ]
     before = tell("evaluate", run.folder, "--truth", tmp_path / "truth", "--split", "test")
     assert before["reviewed_boxes"] == 0
-    CorrectionLog(run.folder).append([*events, *(reviewed(name) for name in truth.ids)])
+    correct(run, *events, *(reviewed(name) for name in truth.ids))
     after = tell("evaluate", run.folder, "--truth", tmp_path / "truth", "--split", "test")
     assert after["corloc"]["classes"]["thing"]["corloc"] == 1
     assert (after["reviewed_boxes"], after["reviewed_photos"]) == (6, 12)
@@ -123,7 +120,7 @@ def test_the_commands_use_corrected_boxes_and_say_so(run, tmp_path):
 
 
 def test_only_the_reviewed_boxes(run, tmp_path):
-    CorrectionLog(run.folder).append([box("toy-00", "1", kind="thing", xyxy=(10, 20, 30, 40))])
+    correct(run, box("toy-00", "1", kind="thing", xyxy=(10, 20, 30, 40)))
     every = tell("export", run.folder, "--format", "csv", "--out", tmp_path / "a.csv")["boxes"]
     only = tell("export", run.folder, "--format", "csv", "--out", tmp_path / "b.csv", "--reviewed")["boxes"]
     assert (only, every > 1) == (1, True)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests._events import box, reviewed, tag
+from tests._events import box, correct, reviewed, tag
 from tests._review import copied, far_box
 
 from tag2box import Detector
 from tag2box.boxes import iou_matrix
-from tag2box.corrections import CorrectionLog, Corrections
+from tag2box.corrections import Corrections
 from tag2box.description.describe import describe
 from tag2box.description.record import Described
 from tag2box.run.corrections import corrected_boxes
@@ -185,7 +185,7 @@ def test_learning_again_computes_only_what_depends_on_corrections(review_run, tm
         box(b, "2", "rejected", thing, wrong.tolist()),
         tag(run.images.ids[1], run.images.classes[1], 1),
     ]
-    CorrectionLog(home).append(events)
+    correct(run, *events)
 
     costs = fit_run(run.images, run.config, home, workers=1)
     assert {name for name, cost in costs.items() if not cost["reused"]} == {"judged", "corrected"}
@@ -218,15 +218,15 @@ def test_corrected_boxes_say_which_are_reviewed(review_run, tmp_path):
     n, c = int(before.detections.image[0]), int(before.detections.label[0])
     found = before.detections.xyxy[0]
     name, kind = run.images.ids[n], run.images.classes[c]
-    CorrectionLog(home).append([box(name, "mine", kind=kind, xyxy=far_box(found))])
+    correct(run, box(name, "mine", kind=kind, xyxy=far_box(found)))
     after = corrected_boxes(run)
     assert len(after.detections) == len(before.detections) + 1  # elsewhere: both stand
-    CorrectionLog(home).append([box(name, "mine", kind=kind, xyxy=found.tolist())])
+    correct(run, box(name, "mine", kind=kind, xyxy=found.tolist()))
     after = corrected_boxes(run)
     assert len(after.detections) == len(before.detections)  # the same object
     assert after.reviewed.sum() == 1
     assert after.detections.score[after.reviewed] > before.detections.score.max()
-    CorrectionLog(home).append([reviewed(name)])
+    correct(run, reviewed(name))
     after = corrected_boxes(run)
     assert after.photos == 1
     assert after.reviewed[after.detections.image == n].all()
@@ -236,7 +236,7 @@ def test_corrected_boxes_say_which_are_reviewed(review_run, tmp_path):
 def test_a_detector_of_corrections_loads_as_any(review_run, tmp_path):
     home = copied(review_run, tmp_path)
     run = RunFolder(home)
-    CorrectionLog(home).append([reviewed(run.images.ids[0])])
+    correct(run, reviewed(run.images.ids[0]))
     fit_run(run.images, run.config, home, workers=1)
     assert Detector.load(home / "detector.npz").classes == run.images.classes
     assert RunFolder(home).keys.keys() >= {"judged", "corrected"}

@@ -10,10 +10,9 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 import tag2box
-from tag2box.cli.app import app, main
+from tag2box.cli.app import main
 
 SOURCE = Path(tag2box.__file__).parent
 HEAVY = ("numba", "sklearn", "scipy", "openvino", "onnx", "matplotlib", "PIL", "starlette", "uvicorn")
@@ -46,13 +45,6 @@ def test_version(command):
     assert answer.stdout.strip() == f"tag2box {tag2box.__version__}"
 
 
-def test_every_command_has_an_example():
-    runner = CliRunner()
-    assert "reproduce" in runner.invoke(app, ["--help"]).stdout
-    for table in ("table1", "table2", "table3"):
-        assert "Example: tag2box" in runner.invoke(app, ["reproduce", table, "--help"]).stdout
-
-
 def test_an_error_is_one_line_and_its_status(monkeypatch, capsys, tmp_path):
     arguments = ["tag2box", "reproduce", "table1", "--data", str(tmp_path)]
     monkeypatch.setattr(sys, "argv", arguments)
@@ -65,40 +57,19 @@ def test_an_error_is_one_line_and_its_status(monkeypatch, capsys, tmp_path):
         main()
 
 
-# The order of the paper, and of the data: a folder may use what stands before it, never what comes after.
-FOLDERS = (
-    *(
-        "errors",
-        "names",
-        "runtime",
-        "boxes",
-        "images",
-        "data",
-        "corrections",
-        "windows",
-        "features",
-        "maps",
-        "neighbors",
-        "cover",
-    ),
-    *(
-        "mil",
-        "training",
-        "detection",
-        "evaluation",
-        "stages",
-        "sharded",
-        "costs",
-        "pipeline",
-        "run_notes",
-        "run_settings",
-        "run_folder",
-        "run_corrections",
-        "estimator",
-        "doctor",
-    ),
+# The order of the data: a room may use what stands before it, never what comes after.
+ROOMS = (
+    *("errors", "names", "runtime", "boxes", "images"),
+    *("data", "corrections", "windows", "networks", "description"),
+    *("neighbors", "cover", "mil", "training"),
+    *("detection", "evaluation", "config", "methods", "pipeline", "run", "exports"),
     *("report", "web", "review", "serving", "reproduce", "demo", "cli"),
 )
+# Where something is learned, or made that learning reads.
+LEARNING = {
+    *("windows", "networks", "description"),
+    *("neighbors", "cover", "mil", "training", "methods", "pipeline"),
+}
 
 
 @cache
@@ -108,35 +79,49 @@ def trees():
 
 
 def modules():
-    """Every module of the package: its file, the folder or file at the top that it is in, and its tree."""
+    """Every module of the package: its file, its room (a folder or file at the top), and its tree."""
     for path, tree in trees().items():
-        folder = path.relative_to(SOURCE).with_suffix("").parts[0]
-        if folder not in ("__init__", "__main__"):
-            yield path, folder, tree
+        room = path.relative_to(SOURCE).with_suffix("").parts[0]
+        if room not in ("__init__", "__main__"):
+            yield path, room, tree
 
 
-def test_the_map_of_the_code_shows_the_code():
-    """CONTRIBUTING has every folder and file at the top in its tree, and in its table no file that is not."""
+def map_of_the_code():
+    """CONTRIBUTING's tree of rooms, and its table: (file, function) of every row."""
     page = SOURCE.parents[1] / "CONTRIBUTING.md"
     if not page.is_file():
         pytest.skip("the package is installed, without its CONTRIBUTING.md")
     tree, text = page.read_text().split("```")[1:3]
-    shown = re.findall(r"^(\w+)/", tree, flags=re.MULTILINE) + re.findall(r"(\w+)\.py", tree)
-    assert sorted(shown) == sorted(FOLDERS)
-    route = re.findall(r"^\| \d+ \| ([^|]+) \|", text, flags=re.MULTILINE)
-    files = [name for step in route for name in re.findall(r"`([\w/.]+)`", step)]
-    assert len(files) > 10
-    assert [name for name in files if not (SOURCE / name).exists()] == []
+    rooms = re.findall(r"^(\w+)/", tree, flags=re.MULTILINE) + re.findall(r"(\w+)\.py", tree)
+    return rooms, re.findall(r"^\| \d+ \| `([\w/.]+)` \| `([\w.]+)` \|", text, flags=re.MULTILINE), text
 
 
-def test_every_folder_has_its_place():
+def functions_of(tree):
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            yield node.name
+        elif isinstance(node, ast.ClassDef):
+            yield from (f"{node.name}.{name}" for name in functions_of(node))
+
+
+def test_the_map_of_the_code_shows_the_code():
+    """CONTRIBUTING has every room in its tree, and in its table no file or function that is not."""
+    rooms, route, text = map_of_the_code()
+    assert sorted(rooms) == sorted(ROOMS)
+    assert len(route) > 10
+    for file, name in route:
+        assert name in functions_of(trees()[SOURCE / file]), file
+    assert [name for name in re.findall(r"`([\w/]+\.py)`", text) if not (SOURCE / name).exists()] == []
+
+
+def test_every_room_has_its_place():
     found = {
         path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
     }
-    assert found - {"__init__", "__main__"} == set(FOLDERS)
+    assert found - {"__init__", "__main__"} == set(ROOMS)
 
 
-def folders_imported(tree):
+def rooms_imported(tree):
     for node in ast.walk(tree):
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
@@ -145,23 +130,23 @@ def folders_imported(tree):
         yield from (name.split(".")[1] for name in names if name.startswith("tag2box."))
 
 
-def test_folders_import_only_earlier_folders():
-    for path, folder, tree in modules():
-        later = set(FOLDERS[FOLDERS.index(folder) + 1 :])
-        assert not later & set(folders_imported(tree)), path
+def test_rooms_import_only_earlier_rooms():
+    for path, room, tree in modules():
+        later = set(ROOMS[ROOMS.index(room) + 1 :])
+        assert not later & set(rooms_imported(tree)), path
 
 
 def test_multiple_instance_learning_stands_alone():
     allowed = {"mil", "errors", "runtime"}
-    for path, folder, tree in modules():
-        assert folder != "mil" or set(folders_imported(tree)) <= allowed, path
+    for path, room, tree in modules():
+        assert room != "mil" or set(rooms_imported(tree)) <= allowed, path
 
 
 def test_training_code_never_names_the_truth():
-    learning = set(FOLDERS[FOLDERS.index("windows") : FOLDERS.index("detection")])
-    for path, folder, tree in modules():
+    assert set(ROOMS) >= LEARNING
+    for path, room, tree in modules():
         names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        assert folder not in learning or "truth" not in names, path
+        assert room not in LEARNING or "truth" not in names, path
 
 
 PACKAGES = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-learn", "yaml": "pyyaml"}

@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from tests._events import by_name
 from tests._review import ORIGIN, Client, copied
 
 from tag2box.corrections import collect, read_state
@@ -20,7 +21,7 @@ from tag2box.serving.annotating import Backend, make_app
 from tag2box.serving.fetching import Source
 from tag2box.serving.label_config import read_config
 from tag2box.serving.label_studio import Annotators
-from tag2box.serving.pool import Limits, Pool
+from tag2box.serving.pool import Limits, WorkerPool
 from tag2box.web.guard import Door
 
 CONFIG = """<View><Image name="photo" value="$image"/>
@@ -37,7 +38,7 @@ class Played:
     def __init__(self, run, folder, source=None):
         self.home = copied(run, folder / "copy")
         self.session = Session(self.home)
-        self.pool = Pool(self.home / "detector.npz", Limits())
+        self.pool = WorkerPool(self.home / "detector.npz", Limits())
         self.backend = Backend(Annotators(self.session, 0.0), self.pool, folder, source)
         self.client = Client(make_app(self.backend, Door("127.0.0.1", 8765, most_bytes=10**6)))
 
@@ -60,7 +61,7 @@ class Played:
         )
 
     def photo(self, name="toy-00"):
-        return read_state(self.home).photo(name)
+        return by_name(self.home).photo(name)
 
 
 @pytest.fixture
@@ -147,7 +148,7 @@ def test_an_annotation_is_a_correction(played):
     assert kept.xyxy[0] == pytest.approx(kept.found[1][0] + 0.96, abs=1e-4)
     (mine,) = [box for key, box in photo.boxes.items() if key != found["id"]]
     assert (mine.name, mine.xyxy, mine.found) == ("other", (48, 48, 72, 72), None)
-    corrections = collect(read_state(played.home), played.session.images)
+    corrections = collect(read_state(played.home), played.session.images, played.session.contents)
     assert corrections.right.all()
     assert len(corrections) == 2
 

@@ -9,19 +9,19 @@ import tracemalloc
 import numpy as np
 import pytest
 from numpy.lib.format import open_memmap
+from tag2box.cover.sample import draw_sample
+from tag2box.sharded import Known, find_all_competition, find_all_objectness
 
 from tag2box.cover.config import CoverConfig
 from tag2box.cover.degrees import count_neighbors
-from tag2box.cover.sample import draw_sample
 from tag2box.cover.stage import find_covers
 from tag2box.description.record import Features
-from tag2box.training.competition import Competition
-from tag2box.training.object_maps import Maps, WindowObjectness, fit_object_maps
 from tag2box.pipeline import Config
 from tag2box.runtime.stages import Runner
 from tag2box.runtime.store import Store, stage_key
-from tag2box.sharded import Known, find_all_competition, find_all_objectness
+from tag2box.training.competition import Competition
 from tag2box.training.initial import InitialConfig, train_svms
+from tag2box.training.object_maps import Maps, WindowObjectness, fit_object_maps
 from tag2box.training.refinement import RefineConfig, refine
 from tag2box.training.retraining import RetrainConfig, find_boxes, findings, label_windows
 from tag2box.training.scorer import Scorer

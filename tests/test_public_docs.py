@@ -3,7 +3,7 @@
 import doctest
 import inspect
 import re
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 
 import pytest
@@ -31,7 +31,10 @@ def test_every_public_name_has_its_sections(name):
                 assert objections(f"tag2box.{name}.{member}") == [], member
 
 
-@pytest.mark.parametrize("stage", fields(tag2box.Config), ids=lambda stage: stage.name)
+STAGES = [each for each in fields(tag2box.Config) if is_dataclass(getattr(tag2box.Config(), each.name))]
+
+
+@pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
 def test_every_setting_is_exported_and_documented_with_its_default(stage):
     config = getattr(tag2box.Config(), stage.name)
     assert type(config).__name__ in tag2box.__all__

@@ -44,6 +44,8 @@ class Quiet(SimpleHTTPRequestHandler):
 def toys(tmp_path_factory):
     folder = tmp_path_factory.mktemp("here") / "toys"
     make_toys(folder, n=8)
+    for path in folder.iterdir():
+        os.utime(path, (1e9, 1e9))  # what was written just now may change within the same second
     return folder
 
 
@@ -231,6 +233,25 @@ def test_a_photo_whose_version_is_known_is_fetched_once():
         assert sum(verb == "GET" for verb, *_ in changing.asked) == times, saying
 
 
+def test_a_damaged_copy_is_fetched_again(server, cache):
+    photo = place(f"{server}/toy-00.png")
+    content = photo.open("rb").read()
+    (copy,) = cache.iterdir()
+    whole = copy.read_bytes()
+    for at in (0, len(whole) // 2, len(whole) - 1):
+        copy.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        assert photo.open("rb").read() == content
+        assert copy.read_bytes() == whole
+
+
+def test_what_has_no_version_is_not_kept(cache):
+    changing = Changing("length")
+    changing.put("/a.bmp", flat(RED))
+    with serving(changing) as host:
+        read_image(place(f"http://{host}/a.bmp"))
+    assert not cache.exists()
+
+
 def test_tags_are_never_kept(cache):
     changing = Changing()
     changing.put("/toys/a.bmp", flat(RED))
@@ -245,14 +266,14 @@ def test_a_photo_that_changes_while_it_is_read_is_not_kept_for_another(monkeypat
     changing.put("/a.bmp", flat(RED))
     with serving(changing) as host:
         path = place(f"http://{host}/a.bmp")
-        fetch = servers.Server.content
+        fetch = servers.FileServer.content
 
         def slowly(server):
             changing.put("/a.bmp", flat(GREEN))
             changing.versions["/a.bmp"] = 2
             return fetch(server)
 
-        monkeypatch.setattr(servers.Server, "content", slowly)
+        monkeypatch.setattr(servers.FileServer, "content", slowly)
         read_image(path)
         monkeypatch.undo()
         changing.put("/a.bmp", flat(RED))

@@ -5,14 +5,14 @@ import time
 
 import numpy as np
 import pytest
-from tests._events import box
+from tests._events import box, correct
 from tests._review import ORIGIN, at, client_of, copied, far_box
 
-from tag2box.corrections import CorrectionLog, read_state
+from tag2box.corrections import read_state
 from tag2box.images import ImageSet
-from tag2box.review.found import FoundBoxes, teaching_order
+from tag2box.review.boxes import ReviewBoxes, teaching_order
 from tag2box.review.listing import Index, Wanted
-from tag2box.review.sampling import estimate, mixed, random_order, wilson
+from tag2box.review.sampling import estimate_share, mixed, random_order, wilson
 from tag2box.review.session import Session
 from tag2box.run.folder import RunFolder
 
@@ -35,15 +35,19 @@ def photo(client, n):
 
 def judged(record, state="accepted", **more):
     (found,) = [each for each in record["boxes"] if each["class"] == "thing"]
-    event = {"set": "box", "photo": record["number"], "box": found["id"], "class": "thing", "state": state}
+    event = {"set": "box", "photo": record["sha256"], "box": found["id"], "class": "thing", "state": state}
     return {**event, "xyxy": found["xyxy"], **more}
+
+
+def whole(record, state):
+    return {"set": "photo", "photo": record["sha256"], "state": state}
 
 
 def test_the_page_knows_the_run(opened):
     session, client = opened
     start = client.get(at("start")).json()
     assert start["classes"] == ["other", "thing"]
-    assert (start["photos"], start["boxes"], start["reviewed"]) == (12, len(session.found), 0)
+    assert (start["photos"], start["boxes"], start["reviewed"]) == (12, len(session.boxes), 0)
     record = photo(client, 0)
     assert (record["name"], record["width"], record["height"]) == ("toy-00", 96, 96)
     assert {each["class"] for each in record["boxes"]} == {"other", "thing"}
@@ -53,9 +57,7 @@ def test_the_page_knows_the_run(opened):
 def test_what_is_saved_is_on_the_disk_and_shown(opened):
     session, client = opened
     record = photo(client, 2)
-    answer = send(
-        client, judged(record, xyxy=[1, 2, 30, 40]), {"set": "photo", "photo": 2, "state": "reviewed"}
-    )
+    answer = send(client, judged(record, xyxy=[1, 2, 30, 40]), whole(record, "reviewed"))
     assert answer["reviewed"] == 1
     (line, _) = (session.run.folder / "corrections.jsonl").read_text().splitlines()
     event = json.loads(line)
@@ -75,9 +77,9 @@ def test_two_pages_see_each_other(opened):
     other = Session(session.run.folder)
     send(client, judged(photo(client, 2), "rejected"))
     assert [each["state"] for each in other.photos([2])[0]["boxes"]] == ["rejected"]
-    other.save([{"id": "x", "set": "tag", "photo": 2, "class": "other", "tag": 1}])
+    other.save([{"id": "x", "set": "tag", "photo": other.contents[2], "class": "other", "tag": 1}])
     assert photo(client, 2)["tags"] == {"other": 1, "thing": 1}
-    CorrectionLog(session.run.folder).append([box("toy-02", "imported", kind="other")])
+    correct(session.run, box("toy-02", "imported", kind="other"))
     assert "imported" in [each["id"] for each in photo(client, 2)["boxes"]]
 
 
@@ -108,13 +110,13 @@ def test_filters_and_orders(opened):
     ]
     send(
         client,
-        {"set": "photo", "photo": 4, "state": "reviewed"},
-        {"set": "photo", "photo": 5, "state": "skipped"},
+        whole(photo(client, 4), "reviewed"),
+        whole(photo(client, 5), "skipped"),
     )
     assert numbers("show=reviewed") == [4]
     assert numbers("show=skipped") == [5]
     assert len(numbers("show=open")) == 10
-    send(client, {"set": "tag", "photo": 1, "class": "other", "tag": 1})
+    send(client, {"set": "tag", "photo": photo(client, 1)["sha256"], "class": "other", "tag": 1})
     assert 1 in numbers("class=other")
     sure = [
         max(b["confidence"] for b in photo(client, n)["boxes"])
@@ -153,8 +155,8 @@ def test_figures_count_the_random_share_in_turn(opened):
         client, judged(photo(client, things[2]), xyxy=moved)
     )  # accepted, but elsewhere: the found one was wrong
     assert (thing()["right"], thing()["judged"]) == (1, 3)
-    send(client, {"set": "photo", "photo": things[3], "state": "skipped"})
-    send(client, {"set": "photo", "photo": things[4], "state": "reviewed"})  # without a box: it was wrong
+    send(client, whole(photo(client, things[3]), "skipped"))
+    send(client, whole(photo(client, things[4]), "reviewed"))  # without a box: it was wrong
     assert (thing()["right"], thing()["judged"]) == (1, 4)
     assert 0 < thing()["low"] < 0.25 < thing()["high"] < 1
 
@@ -170,11 +172,11 @@ def test_wilson_is_that_of_scipy():
 
 def test_after_so_many_more_clicks_the_interval_is_narrow():
     for right, n in [(0, 0), (6, 10), (19, 20), (150, 200)]:
-        found = estimate(right, n, 100_000)
+        found = estimate_share(right, n, 100_000)
         share = (right + 1.92) / (n + 3.84)
         low, high = wilson(round(share * (n + found.more)), n + found.more)
         assert (high - low) / 2 <= 0.051
-    assert estimate(1, 1, 1).more == 0
+    assert estimate_share(1, 1, 1).more == 0
 
 
 def test_every_fourth_photo_is_random_and_none_comes_twice():
@@ -218,7 +220,7 @@ def test_a_list_is_what_a_slow_look_at_every_photo_gives(tmp_path):
     images = ImageSet(ids, tuple(tmp_path / name for name in ids), tags, ("a", "b", "c"))
     image, label = np.sort(rng.integers(0, n, 400)), rng.integers(0, 3, 400)
     boxes, sure = np.tile(np.float32([1, 2, 3, 4]), (400, 1)), rng.random(400)
-    index = Index(images, FoundBoxes(image, boxes, label, sure, rng.random(400), np.unique(image)))
+    index = Index(images, ReviewBoxes(image, boxes, label, sure, rng.random(400), np.unique(image)))
     for order in ("teaching", "confident", "name"):
         for c in (None, 1):
             listed = index.find(Wanted(order=order, class_=c, low=0.2, high=0.7, search="1"))

@@ -27,7 +27,8 @@ def run(review_run, tmp_path_factory):
         ids=(f"{MARKUP}{{{{7*7}}}}", *folder.images.ids[1:]),
         classes=(MARKUP, *folder.images.classes[1:]),
     )
-    write_run(folder.store, folder.keys, images, own_detector(folder.keys, folder.detector_file))
+    own = own_detector(folder.keys, folder.detector_file)
+    write_run(folder.store, images, folder.contents, own)
     return home
 
 

@@ -4,15 +4,19 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from tests._review import Server, copied
+from PIL import Image
+from tests._events import by_name, correct, reviewed
+from tests._review import Server, copied, own_run
 from tests._serving import served
 
-from tag2box.corrections import read_state
+from tag2box import read_images
 from tag2box.review.server import make_app
 from tag2box.review.session import Session
+from tag2box.run.folder import fit_run
 from tag2box.web.guard import Door
 from tag2box.web.listening import address as listening_at
 from tag2box.web.listening import listening, new_token
@@ -38,13 +42,19 @@ def run(review_run, tmp_path):
     return copied(review_run, tmp_path)
 
 
-@pytest.fixture
-def address(run):
-    """The server in a thread of this process: to start another takes seconds."""
+@contextmanager
+def opened(session):
+    """The address of a server in a thread of this process: to start another takes seconds."""
     with listening("127.0.0.1", 0) as door:
         port, token = door.getsockname()[1], new_token()
-        with served(make_app(Session(run), token, "127.0.0.1", port), door):
+        with served(make_app(session, token, "127.0.0.1", port), door):
             yield listening_at(Door("127.0.0.1", port, token))
+
+
+@pytest.fixture
+def address(run):
+    with opened(Session(run)) as address:
+        yield address
 
 
 @pytest.fixture
@@ -167,7 +177,7 @@ def test_reload_restart_learn_again_export(run, browser, tmp_path):
     server.kill()
     page.press("s")  # nobody is there: the page does not say that it is saved
     page.until(lambda: "not saved" in page.text("#saved"))
-    assert read_state(run).to_dict() == before.to_dict()
+    assert by_name(run).to_dict() == before.to_dict()
     again = Server(run)
     try:
         page.open(again.address)
@@ -297,7 +307,7 @@ def selenium_wheel(page, stage, by):
 def test_filters_by_confidence_doubt_and_name(page, run):
     session = Session(run)
     sure = np.full(12, -1.0)
-    np.maximum.at(sure, session.found.image, session.found.confidence)
+    np.maximum.at(sure, session.boxes.image, session.boxes.confidence)
     middle = round(float(np.median(sure[sure >= 0])), 2)
 
     def listed(**chosen):
@@ -311,11 +321,57 @@ def test_filters_by_confidence_doubt_and_name(page, run):
         )
         return int(page.text("#place").split(" of ")[-1])
 
-    fits = (session.found.confidence >= middle) & (session.found.confidence <= 1)
-    assert listed(low=middle) == len(np.unique(session.found.image[fits]))
-    assert listed(low=0, show="doubtful") == len(np.unique(session.found.image[session.found.doubt >= 0.5]))
+    fits = (session.boxes.confidence >= middle) & (session.boxes.confidence <= 1)
+    assert listed(low=middle) == len(np.unique(session.boxes.image[fits]))
+    assert listed(low=0, show="doubtful") == len(np.unique(session.boxes.image[session.boxes.doubt >= 0.5]))
     assert listed(show="all", search="toy-1") == 2
     assert page.problems() == []
+
+
+@pytest.fixture
+def growing(review_run, tmp_path):
+    """A run over photos of its own; `grow()` adds one before all others, and learns again."""
+    return own_run(review_run, tmp_path)
+
+
+def grow(run):
+    toys = run.images.paths[0].parent
+    Image.fromarray(np.full((96, 96, 3), 99, np.uint8)).save(toys / "a-00.png")
+    lines = (toys / "tags.csv").read_text().splitlines()
+    (toys / "tags.csv").write_text("\n".join([lines[0], "a-00.png,", *lines[1:]]) + "\n")
+    fit_run(read_images(toys, toys / "tags.csv"), run.config, run.folder, workers=1)
+
+
+def test_a_stale_page_is_loaded_anew_and_clicks_stay_with_their_photo(browser, growing):
+    """Another photo has the number of the one in sight now: what is said, and undone, is of the right one."""
+    session = Session(growing.folder)
+    with opened(session) as address:
+        page = Page(browser, growing.folder).open(address)
+        page.only("toy-04")
+        page.press("x")
+        (before,) = page.saved().photos.items()
+        grow(growing)
+        session.start()  # as another tab asks
+        page.press("s")
+        page.until(lambda: "of 13 reviewed" in page.text("#run"))
+        (after,) = page.saved().photos.items()
+        assert (after[0], after[1].state) == ("toy-04", "skipped")
+        assert page.text("#name") == "toy-04"
+        page.press("u")
+        page.until(lambda: list(page.saved().photos.items()) == [before])
+        page.press("u")
+        page.until(lambda: page.saved().photos == {})
+
+
+def test_the_page_names_what_is_left_out(browser, growing):
+    correct(growing, reviewed("toy-00"), reviewed("toy-02"))
+    file = growing.folder / "corrections.jsonl"
+    file.write_bytes(file.read_bytes().replace(b"reviewed", b"skipped!", 1))
+    with pytest.warns(UserWarning, match="1 of 2 lines are damaged"):
+        session = Session(growing.folder)
+    with opened(session) as address:
+        page = Page(browser, growing.folder).open(address)
+        assert "1 of 2 lines are damaged and left out (1)" in page.text("#left-out")
 
 
 def test_two_tabs_see_each_other(page, run, address):

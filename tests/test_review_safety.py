@@ -5,6 +5,7 @@ import socket
 from dataclasses import replace
 
 import pytest
+from tests._events import BOX
 from tests._review import HOST, ORIGIN, PORT, TOKEN, at, client_of, copied
 
 from tag2box.web.guard import MOST_BYTES, Door, Guard
@@ -54,7 +55,8 @@ def test_other_origins_are_refused(client, origin):
 def test_a_change_needs_an_origin_and_json(client):
     assert client.post(at("events"), json=[]).status_code == 403
     assert client.post(at("learn")).status_code == 403
-    event = [{"set": "photo", "id": "1", "photo": 0, "state": "reviewed"}]
+    content = client.get(at("photos?n=0")).json()["photos"][0]["sha256"]
+    event = [{"set": "photo", "id": "1", "photo": content, "state": "reviewed"}]
     form = {"origin": ORIGIN, "content-type": "text/plain"}
     assert client.post(at("events"), content=json.dumps(event), headers=form).status_code == 400
     assert post(client, "events", event).status_code == 200
@@ -140,23 +142,25 @@ def test_bodies_are_limited(client):
         [{"set": "photo", "id": "1", "photo": "toy-00", "state": "open"}],
         [{"set": "photo", "id": "1", "photo": True, "state": "open"}],
         [{"set": "photo", "id": "1", "photo": 10**9, "state": "open"}],
-        [{"set": "tag", "id": "1", "photo": 0, "class": "unknown", "tag": 1}],
-        [
-            {
-                "set": "box",
-                "id": "1",
-                "photo": 0,
-                "box": "b",
-                "class": "thing",
-                "xyxy": [0, 0, 0, 0],
-                "state": "open",
-            }
-        ],
+        [{"set": "photo", "id": "1", "photo": 0, "state": "open"}],
+        [{"set": "photo", "id": "1", "photo": "0" * 64, "state": "open"}],
+        [{"set": "photo", "id": ["a"], "photo": "FIRST", "state": "open"}],
+        [{"set": "tag", "id": "1", "photo": "FIRST", "class": "unknown", "tag": 1}],
+        *(
+            [{**BOX, "photo": "FIRST", "class": "thing", "state": "accepted", **change}]
+            for change in (
+                *({"xyxy": [0, 0, 0, 0]}, {"box": ["a"]}, {"box": {}}, {"box": None}, {"class": ["a"]}),
+                *({"xyxy": [96, 0, 120, 20]}, {"xyxy": [-9, -9, 0, 20]}, {"xyxy": [[], 0, 9, 9]}),
+            )
+        ),
     ],
 )
 def test_wrong_events_are_refused_and_nothing_is_kept(review_run, tmp_path, events):
     home = copied(review_run, tmp_path)
-    client = client_of(home)[1]
+    session, client = client_of(home)
+    for event in events if isinstance(events, list) else ():
+        if isinstance(event, dict) and event.get("photo") == "FIRST":
+            event["photo"] = session.contents[0]
     answer = post(client, "events", events)
     assert answer.status_code == 400
     assert "error" in answer.json()

@@ -18,12 +18,14 @@ from tag2box.cover.greedy import Cover
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.arrays import write_array
 from tag2box.runtime.files import append_line, locked
+from tag2box.runtime.keys import call_key
 from tag2box.runtime.packing import pack, unpack
-from tag2box.runtime.stages import Runner
-from tag2box.runtime.store import Store, existing, stage_key
-from tag2box.windows.search import Windows
+from tag2box.runtime.parts import Rows
+from tag2box.runtime.stages import Run, stage
+from tag2box.runtime.store import Store, existing
+from tag2box.windows.record import Windows
 
-KEY = stage_key("windows", 1, {"a": 1})
+KEY = call_key("windows", 1, [{"a": 1}])
 
 
 def some_windows(n=5):
@@ -55,35 +57,35 @@ def test_only_our_records_are_ever_made(name):
         unpack({"record": name, "fields": {}}, {})
 
 
-def test_a_key_depends_on_everything_it_is_made_of():
-    keys = {
-        stage_key(stage, version, config, *inputs)
-        for stage in ("a", "b")
-        for version in (1, 2)
-        for config in ({"x": 1}, {"x": 2})
-        for inputs in (("k",), ("k", "l"))
-    }
-    assert len(keys) == 16
-    assert stage_key("a", 1, {"x": 1, "y": 2}) == stage_key("a", 1, {"y": 2.0, "x": 1})
+@stage("windows", version=1)
+def find_windows(n: int) -> Windows:
+    CALLS.append(n)
+    return some_windows(n)
+
+
+CALLS: list[int] = []
 
 
 def test_a_result_is_computed_once(tmp_path):
-    run, calls = Runner(Store(tmp_path / "run")), []
-    run.keys["windows"] = KEY
+    run = Run(Store(tmp_path / "run"))
+    CALLS.clear()
     for _ in range(2):
-        found = run.result("windows", lambda: calls.append(1) or some_windows())
-        assert found.xyxy.tolist() == some_windows().xyxy.tolist()
-    assert len(calls) == 1
+        assert run(find_windows, 5).xyxy.tolist() == some_windows().xyxy.tolist()
+    assert CALLS == [5]
     assert [e["event"] for e in events(run.store.folder)] == ["started", "finished", "reused"]
 
 
+@stage("windows", version=1)
+def make_nothing_storable() -> object:
+    return object()
+
+
 def test_a_stage_that_fails_leaves_nothing(tmp_path):
-    run = Runner(Store(tmp_path))
-    run.keys["windows"] = KEY
+    run = Run(Store(tmp_path))
     with pytest.raises(TypeError, match="cannot be stored"):
-        run.result("windows", object)
+        run(make_nothing_storable)
     assert contents(tmp_path) == {}
-    assert not run.store.has("windows", KEY)
+    assert not run.store.has("windows", run.keys["windows"])
 
 
 def test_damage_is_one_line(tmp_path):
@@ -98,10 +100,10 @@ def test_damage_is_one_line(tmp_path):
 
 
 def test_clean_keeps_what_is_named(tmp_path):
-    store, other = Store(tmp_path), stage_key("windows", 2, {})
+    store, other = Store(tmp_path), call_key("windows", 2, [])
     store.save("windows", KEY, some_windows())
     store.save("windows", other, some_windows())
-    store.shards("features", KEY).save(0, 1, some_windows())
+    store.parts("described", KEY, ("X",)).add(0, 1, {"X": np.ones((2, 2))})
     store.write("config.toml", "")
     removed = store.unused([("windows", KEY)])
     store.remove(removed)
@@ -160,51 +162,10 @@ def test_a_line_that_was_cut_short_is_ended(tmp_path):
     assert file.read_text() == "one\ntw\nthree\n"
 
 
-# A run of two sharded stages that notes every shard it computes, and is slow enough to be killed inside.
-MADE_UP = """
-import sys, time
-import numpy as np
-from tag2box.runtime import runner as runner_module
-from tag2box.runtime.files import append_line
-from tag2box.runtime.stages import Runner
-from tag2box.runtime.store import Store, stage_key
-from functools import partial
-from pathlib import Path
-
-folder, notes, pause = Path(sys.argv[1]), Path(sys.argv[2]), float(sys.argv[3])
-runner_module.SHARD = 2
-n = 30
-offsets = np.arange(n + 1) * 50
-store = Store(folder)
-
-def windows(a, z, workers, progress):
-    append_line(notes, f"windows {a}-{z} begun {store.shards('windows', w).has(a, z)}")
-    time.sleep(pause)
-    rng = np.random.default_rng(a)
-    return {"xyxy": rng.random(((z - a) * 50, 4), np.float32), "text": str(a)}
-
-def features(a, z, workers, progress):
-    append_line(notes, f"features {a}-{z}")
-    time.sleep(pause)
-    return np.random.default_rng(a).random(((z - a) * 50, 64), np.float32)
-
-def joined(parts):
-    return {"xyxy": np.concatenate([p["xyxy"] for p in parts]), "texts": [p["text"] for p in parts]}
-
-with store.lock():
-    run = Runner(store, workers=1)
-    w = stage_key("windows", 1, {})
-    print("ready", flush=True)
-    run.keys = {"windows": w, "features": stage_key("features", 1, {}, w)}
-    run.in_shards("windows", n, lambda a, z: partial(windows, a, z), joined)
-    run.in_rows("features", offsets, 64, "float16", lambda a, z: partial(features, a, z), lambda X: {"X": X})
-"""
-
-
 def made_up(folder, notes, pause=0.0, **how):
     return subprocess.Popen(
-        [sys.executable, "-c", MADE_UP, str(folder), str(notes), str(pause)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **how,
+        [sys.executable, "-m", "tests._stages", str(folder), str(notes), str(pause)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1], **how,
     )  # fmt: skip
 
 
@@ -229,21 +190,20 @@ def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
     # A shard is begun again only if the kill fell into it: fewer repeats than kills.
     begun = notes.read_text().splitlines()
     assert len(begun) - len(set(begun)) <= killed
-    assert not any(line.endswith("True") for line in begun)
+    assert {line.split()[0] for line in begun} == {"sample", "fitted", "windows", "described"}
+    assert not (tmp_path / "killed" / "sample").exists()  # nobody needs it any more
 
 
 def test_rows_are_there_if_they_were_listed_to_the_end(tmp_path):
-    rows = Store(tmp_path).rows("features", KEY, "X", (4, 2), "float32")
-    rows.list_block(0, 1, rows.place(0, 1, 0, 2).write(np.ones((2, 2))))
+    rows = Rows(tmp_path, "X")
+    rows.add(0, 1, np.ones((2, 2), np.float32))
     with rows.list.open("ab") as torn:
         torn.write(b"1-2 144 160 0")  # the line has no end: its data may be missing
-    again = Store(tmp_path).rows("features", KEY, "X", (4, 2), "float32")
+    again = Rows(tmp_path, "X")
     assert again.has(0, 1)
     assert not again.has(1, 2)
-    other = Store(tmp_path).rows(
-        "features", KEY, "X", (5, 2), "float32"
-    )  # another size: nothing of it is used
-    assert not other.has(0, 1)
+    again.keep([(0, 2)])  # other shards: nothing of it is used
+    assert not again.has(0, 1)
 
 
 def limited(size):
@@ -277,7 +237,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
     for use in (
         lambda store: store.lock().__enter__(),
         lambda store: store.save("windows", KEY, some_windows()),
-        lambda store: store.rows("features", KEY, "X", (1, 1), "float32"),
+        lambda store: store.parts("described", KEY, ("X",)),
         lambda store: store.log({}),
     ):
         with pytest.raises(Tag2BoxError, match="cannot write"):
@@ -306,30 +266,20 @@ def test_links_in_a_run_folder_are_not_written_through(tmp_path):
     """A run folder of others may name any file of ours."""
     precious, run = tmp_path / "precious", Store(tmp_path / "run")
     precious.write_text("mine")
-    rows = run.rows("features", KEY, "X", (2, 1), "float32")
-    for link in (run.folder / "events.jsonl", rows.folder / "classes.npy", run.folder / "settings.toml"):
+    parts = run.parts("described", KEY, ("X",))
+    parts.add(0, 1, {"X": np.zeros((1, 1), np.float32)})
+    rows = parts.rows["X"]
+    for link in (run.folder / "events.jsonl", parts.folder / "classes.npy", run.folder / "settings.toml"):
         link.symlink_to(precious)
     with pytest.raises(Tag2BoxError, match=r"events.jsonl: .*it is a link to a file elsewhere.*: remove it"):
         run.log({"stage": "windows"})
     with pytest.raises(OSError, match="symbolic link"):
-        write_array(rows.folder / "classes.npy", np.zeros(3))
+        write_array(parts.folder / "classes.npy", np.zeros(3))
     run.write("settings.toml", "ours")
     assert precious.read_text() == "mine"
     assert (run.folder / "settings.toml").read_text() == "ours"
     rows.file.unlink()
     rows.file.symlink_to(precious)
     with pytest.raises(Tag2BoxError, match="it is a link to a file elsewhere"):
-        rows.place(0, 1, 0, 1).write(np.zeros((1, 1), np.float32))
+        rows.add(1, 2, np.zeros((1, 1), np.float32))
     assert precious.read_text() == "mine"
-
-
-def test_disk_full_while_allocating(tmp_path, monkeypatch):
-    def full(*_):
-        raise OSError(28, os.strerror(28))
-
-    monkeypatch.setattr(os, "posix_fallocate", full)
-    with pytest.raises(Tag2BoxError, match="No space left on device; what was finished before is whole"):
-        Store(tmp_path).rows("features", KEY, "X", (10, 2), "float32")
-    monkeypatch.undo()
-    rows = Store(tmp_path).rows("features", KEY, "X", (10, 2), "float32")
-    assert rows.file.stat().st_size == len(rows.header) + 10 * 2 * 4

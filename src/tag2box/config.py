@@ -85,8 +85,17 @@ class Config(Settings):
         return cls(
             method="song2014",
             unknown="positive",
-            features=FeaturesConfig(whitening=0.0),
-            cover=CoverConfig(method="marginal"),
+            # What stands for R-CNN's warped windows: a network of our own kind, the layout of a window kept.
+            features=FeaturesConfig(
+                mode="pyramid",
+                levels=(1344, 896, 608, 416),
+                grid=6,
+                dimensions=1024,
+                whitening=0.0,
+                sample_windows=128,
+            ),
+            # The order of the authors' release, and the first 256 axes of either map.
+            cover=CoverConfig(method="score", dimensions=512),
             initial=InitialConfig(C=1e-3, loss="smooth_hinge"),
             refine=RefineConfig(C=1e-3, mu=0.01, loss="smooth_hinge", rounds=10, tol=1e-3),
             detect=DetectConfig(vote_iou=1.0, full_windows=0),

@@ -30,15 +30,20 @@ from tag2box.training.learned import Learned
 __all__ = ["description_settings", "detect", "learn"]
 
 
-def learn(images: ImageSet, config: Config, run: Run, corrections: Corrections | None = None) -> Detector:
-    """Image tags in, a detector out; with `corrections`, what a person has said of it counts too."""
+def learn(
+    images: ImageSet, photos: Photos, config: Config, run: Run, corrections: Corrections | None = None
+) -> Detector:
+    """Image tags in, a detector out; with `corrections`, what a person has said of it counts too.
+
+    photos: those of `images`, by what is in their files (`hash_photos`).
+    """
     images = replace(images, truth=None)  # nobody below can look
-    photos, tags = hash_photos(images, progress=run.progress), known_tags(images.tags, config.unknown)
+    tags = known_tags(images.tags, config.unknown)
 
     # 1. How photos are described: by which windows and network, and a projection that a sample gives.
     settings = description_settings(config)
     sample = run.later(sample_photos, draw_photos(photos, settings), settings)
-    description = run(fit_description, sample, settings)
+    description = replace(run(fit_description, sample, settings), settings=settings)  # its network may move
 
     # 2. Every photo: decoded once, its windows found, its layers run once.
     described = run.per_photo(describe_photos, photos, description, sample)

@@ -68,7 +68,7 @@ def test_what_is_read_is_what_is_there(saying, capsys):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_archive_cut_at_every_byte(tmp_path, kind):
+def test_an_archive_cut_in_thousands_of_places(tmp_path, kind):
     whole = archive(tmp_path / f"whole.{kind}", small_set(3))
     expected, data = content(whole), whole.read_bytes()
     cut = tmp_path / f"cut.{kind}"
@@ -78,7 +78,7 @@ def test_an_archive_cut_at_every_byte(tmp_path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_archive_changed_at_every_byte_ends_in_a_result_or_in_one_line(tmp_path, kind):
+def test_an_archive_changed_in_thousands_of_places_ends_in_a_result_or_in_one_line(tmp_path, kind):
     path = archive(tmp_path / f"whole.{kind}", small_set(2))
     data = path.read_bytes()
     for at in range(0, len(data), STEP[kind]):

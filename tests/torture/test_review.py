@@ -1,4 +1,4 @@
-"""A thousand corrections by two pages at once, while the server behind them is killed again and again."""
+"""A thousand corrections by two pages at once: the server behind them is killed, the data set grows."""
 
 import random
 import threading
@@ -6,21 +6,26 @@ import time
 from urllib.parse import urlsplit
 
 import httpx
+import numpy as np
 import pytest
-from tests._events import random_event
-from tests._review import Server, copied
+from PIL import Image
+from tests._events import by_name, random_event
+from tests._review import Server, copied, own_run
 
+from tag2box import read_images
 from tag2box.corrections import CorrectionLog, State, read_state
+from tag2box.run.folder import RunFolder, fit_run
 
 pytestmark = pytest.mark.torture
 
-EVENTS, KILLS = 1000, 12
+EVENTS, KILLS, GROWTH = 1000, 12, 8
 
 
 class Tab:
     """A page that sends its own events in turn, and again until they are said to be saved, as pages do."""
 
     def __init__(self, name, photos, n):
+        """photos: by their contents."""
         self.events = [self._event(f"{name}-{k}", photos) for k in range(n)]
         self.saved = []
         self.refused = []
@@ -55,7 +60,8 @@ class Tab:
 def test_a_thousand_events_and_kills_lose_nothing(review_run, tmp_path):
     run = copied(review_run, tmp_path)
     servers = [Server(run)]
-    tabs = [Tab("a", range(6), EVENTS // 2), Tab("b", range(6, 12), EVENTS // 2)]
+    photos = RunFolder(run).contents
+    tabs = [Tab("a", photos[:6], EVENTS // 2), Tab("b", photos[6:], EVENTS // 2)]
     threads = [threading.Thread(target=tab.work, args=[lambda: servers[-1].address]) for tab in tabs]
     for thread in threads:
         thread.start()
@@ -77,8 +83,7 @@ def test_a_thousand_events_and_kills_lose_nothing(review_run, tmp_path):
     servers[-1].kill()
     assert [tab.refused for tab in tabs] == [[], []]
     assert len(servers) == KILLS + 1
-    names = {n: f"toy-{n:02d}" for n in range(12)}
-    said = [{**event, "photo": names[event["photo"]]} for tab in tabs for event in tab.events]
+    said = [{**event, "sha256": event["photo"]} for tab in tabs for event in tab.events]
     found = read_state(run).to_dict()
     assert _without_notes(found) == _without_notes(State(said).to_dict())
     log = CorrectionLog(run)
@@ -92,3 +97,65 @@ def _without_notes(state):
             for key in ("random", "run", "found"):
                 box.pop(key, None)
     return state
+
+
+class Reader:
+    """A page that shows photos by number, says something of each, and loads anew when told to."""
+
+    def __init__(self, address, seed):
+        origin = "http://" + urlsplit(address).netloc
+        self.client = httpx.Client(base_url=address, headers={"origin": origin}, timeout=60)
+        self.rng, self.said, self.stale, self.wrong = random.Random(seed), {}, 0, []
+
+    def work(self, ended):
+        key, photos = None, []
+        while not ended.is_set():
+            if key is None:
+                start = self.client.get("start").json()
+                key, photos = start["key"], range(start["photos"])
+            answer = self.client.get("photos", params={"n": self.rng.choice(photos), "v": key})
+            time.sleep(self.rng.uniform(0, 0.02))  # a person looks
+            if answer.status_code == 200:
+                answer = self._say(key, *answer.json()["photos"])
+            if answer.status_code == 409:
+                self.stale, key = self.stale + 1, None
+            elif answer.status_code != 200:
+                self.wrong.append(answer.text)
+
+    def _say(self, key, photo):
+        state = self.rng.choice(["reviewed", "skipped"])
+        event = {"set": "photo", "id": self.rng.randbytes(8).hex(), "photo": photo["sha256"], "state": state}
+        answer = self.client.post("events", params={"v": key}, json=[event])
+        if answer.status_code == 200:
+            self.said[photo["name"], event["id"]] = state
+        return answer
+
+
+def test_two_tabs_and_a_growing_data_set(review_run, tmp_path):
+    """Whatever is added meanwhile, and wherever: each click is stored for the photo that was in sight."""
+    run = own_run(review_run, tmp_path)
+    toys, ended, server = run.images.paths[0].parent, threading.Event(), Server(run.folder)
+    tabs = [Reader(server.address, seed) for seed in (1, 2)]
+    threads = [threading.Thread(target=tab.work, args=[ended]) for tab in tabs]
+    for thread in threads:
+        thread.start()
+    try:
+        for k in range(GROWTH):
+            name = f"{'za'[k % 2]}-{k}.png"  # behind all others, and before them
+            Image.fromarray(np.full((96, 96, 3), 20 * k, np.uint8)).save(toys / name)
+            with (toys / "tags.csv").open("a") as tags:
+                tags.write(f"{name},\n")
+            fit_run(read_images(toys, toys / "tags.csv"), run.config, run.folder, workers=1)
+            httpx.get(server.address + "start", timeout=60)  # a third tab
+            time.sleep(1)
+    finally:
+        ended.set()
+        for thread, tab in zip(threads, tabs, strict=True):
+            thread.join()
+            tab.client.close()
+        server.kill()
+    assert [tab.wrong for tab in tabs] == [[], []]
+    assert all(tab.stale for tab in tabs)
+    events = list(CorrectionLog(run.folder).read_new())
+    assert {(e["photo"], e["id"]): e["state"] for e in events} == tabs[0].said | tabs[1].said
+    assert len(by_name(run.folder).photos) > 12

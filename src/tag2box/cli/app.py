@@ -3,6 +3,7 @@
 import faulthandler
 import os
 import sys
+import warnings
 from contextlib import suppress
 from typing import Annotated
 
@@ -63,6 +64,7 @@ def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     if sys.__stderr__ is not None and not faulthandler.is_enabled():
         faulthandler.enable(sys.__stderr__)  # where a library crashes, say where
+    warnings.showwarning = _show_warning
     try:
         with ends_on_sigterm():
             app(arguments)
@@ -78,6 +80,11 @@ def main() -> None:
         what = f"{error.filename or 'standard output'}: {error.strerror or error}"
         typer.echo(f"tag2box: {what}; see to it and run again: what was finished is kept", err=True)
         sys.exit(1)
+
+
+def _show_warning(message: Warning | str, *_where: object, **_more: object) -> None:
+    """One line, as for an error."""
+    typer.echo(f"tag2box: {Tag2BoxError(message)}", err=True)
 
 
 def _drop_output() -> None:

@@ -1,7 +1,9 @@
 """`tag2box run`: learn to find objects from images and tags."""
 
+import os
+from itertools import count
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,6 +18,10 @@ from tag2box.cli.options import (
     say,
     shown,
 )
+from tag2box.errors import InputError, Tag2BoxError
+
+if TYPE_CHECKING:
+    from tag2box.images import ImageSet
 
 __all__ = ["run"]
 
@@ -61,7 +67,7 @@ def run(
     preset = Config.song2014() if method == "song2014" else Config()
     settings = read_settings(preset, config, sets or ())
     images = read_images(data, tags, split, classes=classes or None, on_error=on_error)
-    folder = out or _default_out(data)
+    folder = _run_folder(out, data, images)
     with shown() as progress, using(cluster, folder):
         images, seen = first_look(images, on_error, workers, progress, as_json)
         start = prepare(images, settings, folder)
@@ -75,20 +81,55 @@ def run(
             typer.echo(f"Precision of the network: {start.precision}")
         stages = fit_prepared(start, folder, workers=workers, progress=progress)
     kept = {"images": len(images), "classes": list(images.classes), "left_out": list(start.left_out)}
-    how = {"precision": start.precision, "expected": cost.to_dict(), "look": seen.to_dict(), "stages": stages}
-    say(as_json, {"run": str(folder), **kept, **how}, _text(folder, stages))
+    details = {
+        "precision": start.precision,
+        "expected": cost.to_dict(),
+        "look": seen.to_dict(),
+        "stages": stages,
+    }
+    say(as_json, {"run": str(folder), **kept, **details}, _text(folder, stages))
 
 
-def _default_out(data: Path) -> Path:
-    """runs/NAME, by the name of a folder as it is (photos.v2), and that of a file without its suffix."""
+def _run_folder(out: Path | None, data: Path, images: "ImageSet") -> Path:
+    """The folder that was asked for, or runs/NAME: the first of NAME, NAME-2, ... without other photos.
+
+    NAME is that of a folder as it is (photos.v2), and that of a file without its suffix.
+    """
+    if out is not None:
+        if other := _other_photo(out, images):
+            raise InputError(f"{out} has the run of other photos, such as {other}: choose another --out")
+        return out
     from tag2box.data.remote import is_address
     from tag2box.errors import redacted
 
     place = Path(redacted(str(data)).partition("?")[0]).resolve() if is_address(data) else data.resolve()
-    return Path("runs") / ((place.name if place.is_dir() else place.stem) or "data")
+    name = (place.name if place.is_dir() else place.stem) or "data"
+    folders = (Path("runs") / (name if n == 1 else f"{name}-{n}") for n in count(1))
+    return next(folder for folder in folders if not _other_photo(folder, images))
+
+
+def _other_photo(folder: Path, images: "ImageSet") -> Path | None:
+    """A photo of the run in `folder`, where that is of another data set; None where it may be used.
+
+    A data set may grow and change, and may be moved: then its photos are no longer where they were.
+    """
+    from tag2box.run.folder import RunFolder
+    from tag2box.runtime.files import content_hash
+
+    try:
+        run = RunFolder(folder)
+    except Tag2BoxError:  # none, or one that running again repairs
+        return None
+    here = {os.path.abspath(path) for path in images.paths}
+    if any(os.path.abspath(path) in here for path in run.images.paths):
+        return None
+    there = next((path for path in run.images.paths if path.exists()), None)
+    if there is None and not {content_hash(path) for path in images.paths}.isdisjoint(run.contents):
+        return None
+    return there or run.images.paths[0]
 
 
 def _text(folder: Path, stages: dict[str, dict[str, object]]) -> str:
-    fresh = [name for name, how in stages.items() if not how["reused"]]
+    fresh = [name for name, stage in stages.items() if not stage["reused"]]
     done = f"Computed: {', '.join(fresh)}." if fresh else "Nothing had changed: nothing was computed."
     return f"{done}\nThe detector is in {folder}. Next: tag2box detect PHOTOS --run {folder}"

@@ -1,34 +1,37 @@
 """One event of `corrections.jsonl`: somebody sets the state of one thing in one photo.
 
-    {"set": "box", "photo": "dogs/1", "box": "k3...", "class": "dog", "xyxy": [x1, y1, x2, y2],
-     "state": "accepted" | "rejected" | "open"}
-    {"set": "tag", "photo": "dogs/1", "class": "dog", "tag": 1 | 0 | -1 | null}
-    {"set": "photo", "photo": "dogs/1", "state": "reviewed" | "skipped" | "open"}
+    {"set": "box", "sha256": "9f...", "photo": "dogs/1", "box": "k3...", "class": "dog",
+     "xyxy": [x1, y1, x2, y2], "state": "accepted" | "rejected" | "open"}
+    {"set": "tag", "sha256": "9f...", "photo": "dogs/1", "class": "dog", "tag": 1 | 0 | -1 | null}
+    {"set": "photo", "sha256": "9f...", "photo": "dogs/1", "state": "reviewed" | "skipped" | "open"}
 
-An event says all of the new state and nothing of the old one, so the last event about a thing wins, an undo
-is one more event, and reading an event twice changes nothing. `docs/corrections.md` has every key.
+A photo is known by the SHA-256 of its file; its name is for people. An event says all of the new state and
+nothing of the old one, so the last event about a thing wins, an undo is one more event, and reading an event
+twice changes nothing. `docs/corrections.md` has every key.
 """
 
 import math
+import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tag2box.errors import InputError
 from tag2box.names import objection_to_name
 
-__all__ = ["BOX_STATES", "PHOTO_STATES", "check_event", "new_id"]
+__all__ = ["BOX_STATES", "PHOTO_STATES", "check_event", "check_inside", "new_id"]
 
 BOX_STATES = ("accepted", "rejected", "open")
 PHOTO_STATES = ("reviewed", "skipped", "open")
 # Every key of an event, by what it sets; the second group may be missing.
 KEYS = {
-    "box": ({"photo", "box", "class", "xyxy", "state"}, {"found"}),
-    "tag": ({"photo", "class", "tag"}, set()),
-    "photo": ({"photo", "state"}, set()),
+    "box": ({"box", "class", "xyxy", "state"}, {"found"}),
+    "tag": ({"class", "tag"}, set()),
+    "photo": ({"state"}, set()),
 }
-COMMON = {"set", "id", "time", "random", "run", "by"}
+NEEDED, COMMON = {"id", "sha256", "photo"}, {"set", "time", "random", "run", "by"}
 LONGEST = 1000
+SHA256 = re.compile("[0-9a-f]{64}")
 
 
 def new_id() -> str:
@@ -43,24 +46,34 @@ def check_event(event: Any) -> dict[str, Any]:
         raise InputError(f"an event sets a box, a tag or a photo, but this one is {_short(event)}")
     needed, more = KEYS[kind]
     given = set(event)
-    if missing := sorted((needed | {"id"}) - given):
+    if missing := sorted((needed | NEEDED) - given):
         raise InputError(f"an event that sets a {kind} needs {missing[0]!r}")
-    if unknown := sorted(given - needed - more - COMMON, key=str):
+    if unknown := sorted(given - needed - more - NEEDED - COMMON, key=str):
         raise InputError(f"an event that sets a {kind} has no {_short(unknown[0])}")
     for key in ("id", "photo", *({"box", "class"} & given)):
         _check_name(key, event[key])
+    if not isinstance(event["sha256"], str) or not SHA256.fullmatch(event["sha256"]):
+        raise InputError(f"the sha256 of a photo has 64 digits 0 to f, but it is {_short(event['sha256'])}")
     _check_values(kind, event)
     return dict(event)
+
+
+def check_inside(photo: str, xyxy: Sequence[float], size: Sequence[int]) -> None:
+    """Refuse a box that holds nothing of its photo; size: the width and height of that."""
+    x1, y1, x2, y2 = xyxy
+    if x2 <= 0 or y2 <= 0 or x1 >= size[0] or y1 >= size[1]:
+        place = f"photo {photo!r}, which has {size[0]} x {size[1]} pixels"
+        raise InputError(f"the box {_short(list(xyxy))} lies outside {place}")
 
 
 def _check_values(kind: str, event: Mapping[str, Any]) -> None:
     if kind == "box":
         _check_box(event["xyxy"])
-        if (found := event.get("found")) is not None:
-            if not isinstance(found, Mapping) or set(found) != {"class", "xyxy"}:
+        if (original := event.get("found")) is not None:
+            if not isinstance(original, Mapping) or set(original) != {"class", "xyxy"}:
                 raise InputError("found must be the class and the xyxy of the box that was found")
-            _check_name("class", found["class"])
-            _check_box(found["xyxy"])
+            _check_name("class", original["class"])
+            _check_box(original["xyxy"])
     if type(event.get("time", 0)) not in (int, float) or not math.isfinite(event.get("time", 0)):
         raise InputError(f"the time of an event is a number of seconds, not {_short(event['time'])}")
     if type(event.get("random", False)) is not bool:

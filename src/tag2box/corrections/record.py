@@ -1,12 +1,14 @@
 """`Corrections`: what was said of the photos of an `ImageSet`, as arrays. Training takes these."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.corrections.state import Photo, State
+from tag2box.corrections.log import warn
+from tag2box.corrections.state import PhotoCorrections, State
 from tag2box.images import ImageSet
 
 __all__ = ["Corrections", "collect"]
@@ -39,13 +41,18 @@ class Corrections:
         return digest.hexdigest()
 
 
-def collect(state: State, images: ImageSet) -> Corrections | None:
-    """What `state` says of these images and classes; None where it says nothing."""
+def collect(state: State, images: ImageSet, contents: Sequence[str]) -> Corrections | None:
+    """What `state` says of these images and classes; None where it says nothing.
+
+    contents: the SHA-256 of each photo. Where photos or classes are others than those that were corrected, a
+    warning says so.
+    """
+    warn(state.left_out(images, contents))
     tags, reviewed = images.tags.copy(), np.zeros(len(images), np.bool_)
     label = {name: c for c, name in enumerate(images.classes)}
     rows: list[tuple[int, tuple[float, ...], int, bool]] = []
-    for i, name in enumerate(images.ids):
-        if (photo := state.photos.get(name)) is None:
+    for i, content in enumerate(contents):
+        if (photo := state.photos.get(content)) is None:
             continue
         reviewed[i] = photo.state == "reviewed"
         tags[i] = _tags(photo, tags[i], label)
@@ -64,7 +71,7 @@ def collect(state: State, images: ImageSet) -> Corrections | None:
     )
 
 
-def _tags(photo: Photo, before: NDArray[np.int8], label: dict[str, int]) -> NDArray[np.int8]:
+def _tags(photo: PhotoCorrections, before: NDArray[np.int8], label: dict[str, int]) -> NDArray[np.int8]:
     """The tags of one photo: those that were set, then what its boxes say, then what they were."""
     after = before.copy()
     if photo.state == "reviewed":

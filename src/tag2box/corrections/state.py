@@ -1,10 +1,13 @@
 """`State`: what all events together say of each photo. The last event about a thing wins."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Box", "Photo", "State"]
+from tag2box.data.formats.files import first_few
+from tag2box.images import ImageSet
+
+__all__ = ["Box", "PhotoCorrections", "State"]
 
 XYXY = tuple[float, float, float, float]
 
@@ -22,7 +25,7 @@ class Box:
 
 
 @dataclass
-class Photo:
+class PhotoCorrections:
     """What was said of one photo: its boxes by id, the tags that were changed, and the photo as a whole."""
 
     boxes: dict[str, Box] = field(default_factory=dict)
@@ -40,24 +43,27 @@ class Photo:
 
 
 class State:
-    """The photos that something was said of, by name."""
+    """The photos that something was said of, by the SHA-256 of their files; names: as they were called."""
 
     def __init__(self, events: Iterable[Mapping[str, Any]] = ()) -> None:
-        self.photos: dict[str, Photo] = {}
+        self.photos: dict[str, PhotoCorrections] = {}
+        self.names: dict[str, str] = {}
         self._seen: set[str] = set()
         for event in events:
             self.apply(event)
 
-    def photo(self, name: str) -> Photo:
-        """What is said of that photo; nothing, perhaps."""
-        return self.photos.get(name) or Photo()
+    def photo(self, content: str) -> PhotoCorrections:
+        """What is said of the photo with that SHA-256; nothing, perhaps."""
+        return self.photos.get(content) or PhotoCorrections()
 
     def apply(self, event: Mapping[str, Any]) -> bool:
         """Take in a checked event; False where one with its id was taken in before."""
         if event["id"] in self._seen:
             return False
         self._seen.add(event["id"])
-        photo = self.photos.setdefault(event["photo"], Photo())
+        content = event["sha256"]
+        self.names[content] = event["photo"]
+        photo = self.photos.setdefault(content, PhotoCorrections())
         if event["set"] == "photo":
             photo.state = event["state"]
         elif event["set"] == "tag":
@@ -69,28 +75,44 @@ class State:
             if event["state"] != "open":
                 photo.boxes[event["box"]] = _box(event)
         if photo.empty:
-            del self.photos[event["photo"]]
+            del self.photos[content]
         return True
+
+    def left_out(self, images: ImageSet, contents: Sequence[str]) -> list[str]:
+        """Lines that say what is said of other photos and classes than these; contents: their SHA-256."""
+        ids, other = set(images.ids), sorted(self.names[c] for c in self.photos.keys() - set(contents))
+        boxes = [box for photo in self.photos.values() for box in photo.boxes.values()]
+        unknown = sorted({box.name for box in boxes} - set(images.classes))
+        lines = [
+            ("photos", [name for name in other if name in ids], "replaced: another photo has the name"),
+            ("photos", [name for name in other if name not in ids], "no longer among the photos"),
+            ("classes", unknown, "unknown to this run"),
+        ]
+        return [
+            f"the corrections of {len(names)} {what} are left out ({why}): {first_few(names)}"
+            for what, names, why in lines
+            if names
+        ]
 
     def to_dict(self) -> dict[str, Any]:
         """All of it as plain values, in an order that does not depend on that of other photos' events."""
         return {
-            name: {
+            content: {
                 "state": photo.state,
                 "tags": dict(sorted(photo.tags.items())),
                 "boxes": {key: vars(box) for key, box in sorted(photo.boxes.items())},
             }
-            for name, photo in sorted(self.photos.items())
+            for content, photo in sorted(self.photos.items())
         }
 
 
 def _box(event: Mapping[str, Any]) -> Box:
-    found = event.get("found")
+    original = event.get("found")
     return Box(
         event["class"],
         _xyxy(event["xyxy"]),
         event["state"],
-        (found["class"], _xyxy(found["xyxy"])) if found else None,
+        (original["class"], _xyxy(original["xyxy"])) if original else None,
         bool(event.get("random", False)),
         str(event.get("run", "")),
     )

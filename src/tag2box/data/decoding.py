@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,8 +131,11 @@ def image_size(path: Path) -> tuple[int, int]:
 def _opened(path: Path) -> Iterator[Image.Image]:
     """The picture of a file. A damaged one may raise anything inside a decoder: it becomes one line."""
     try:
-        file = path.fetched() if isinstance(path, RemotePath) else path
-        refuse_special(file)
+        if isinstance(path, RemotePath):
+            file: Path | IO[bytes] = path.open("rb")
+        else:
+            refuse_special(path)
+            file = path
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of size and of odd metadata: what fails is told here
             with Image.open(file, formats=DECODERS) as picture:
@@ -149,6 +152,16 @@ def _opened(path: Path) -> Iterator[Image.Image]:
         raise InputError(f"{path}: cannot be read: {error.strerror}") from None
     except Exception as error:
         raise InputError(f"{path}: {_damaged(error)}") from error
+
+
+def _content(picture: Image.Image) -> bytes:
+    """The bytes of its file; a decoder finds its own place in it."""
+    file: IO[bytes] = picture.fp  # type: ignore[attr-defined]
+    at = file.seek(0, os.SEEK_CUR)
+    file.seek(0)
+    content = file.read()
+    file.seek(at)
+    return content
 
 
 def _damaged(error: Exception) -> str:
@@ -168,7 +181,7 @@ def _check_cost(picture: Image.Image, size: tuple[int, int]) -> None:
         needed += max(pixels, tile) * TIFF_BYTES
     elif picture.info.get("progressive"):  # all coefficients of a JPEG, at its full size
         needed += 2 * len(picture.getbands()) * math.prod(size)
-        scans = Path(picture.filename).read_bytes().count(b"\xff\xda")  # type: ignore[attr-defined]
+        scans = _content(picture).count(b"\xff\xda")
         if scans > MAX_SCANS:
             raise InputError(f"a JPEG of {scans} scans, more than {MAX_SCANS}: save it again as plain JPEG")
     if needed > MAX_MEMORY:

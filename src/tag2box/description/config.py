@@ -12,7 +12,7 @@ from tag2box.runtime.packing import stored
 
 __all__ = ["FeaturesConfig", "MapsConfig"]
 
-MODES = ("auto", "shared", "warp", "pool")
+MODES = ("auto", "shared", "warp", "pool", "pyramid")
 
 
 @stored
@@ -24,17 +24,18 @@ class FeaturesConfig(Settings):
     ----------
     network : str, default="efficientnet-lite0"
         A built-in network, or the path of an ONNX file with its TOML beside it.
-    mode : {"auto", "shared", "warp", "pool"}, default="auto"
+    mode : {"auto", "shared", "warp", "pool", "pyramid"}, default="auto"
         Cut windows out of an early map of the photo ("shared"), or out of the photo itself ("warp"), which is
-        slower, or average the last map inside of them ("pool"). "auto" is "shared" where the network says
-        where to cut it, else "pool".
+        slower, or average the last map inside of them ("pool"), or take maxima over a grid out of the last
+        map and the one at the cut, at several sizes of the photo ("pyramid"). "auto" is "shared" where the
+        network says where to cut it, else "pool".
     cut : str, default=None
         The map at which "shared" cuts. None is the network's own choice.
     crop : int, default=8
         The number of samples of that map per window and direction.
     levels : tuple of int, default=(1024, 512, 256)
-        The long sides, in pixels, at which "shared" looks at the photo. "pool" takes the largest, but where
-        there are maps it takes those (`MapsConfig`).
+        The long sides, in pixels, at which "shared" and "pyramid" look at the photo. "pool" takes the
+        largest, but where there are maps it takes those (`MapsConfig`).
     size : int, default=128
         The width and height, in pixels, to which "warp" resizes a window.
     padding : float, default=0.0
@@ -50,7 +51,8 @@ class FeaturesConfig(Settings):
         An OpenVINO device, or of onnxruntime CUDA, CoreML, DirectML or CPU; "auto" is a GPU if the runtime
         offers one, else the CPU.
     dimensions : int, default=512
-        The greatest number of dimensions of the PCA. None keeps the raw vectors.
+        The greatest number of dimensions of the PCA; of a pyramid, for each of its two maps. None keeps the
+        raw vectors.
     whitening : float, default=0.25
         The power of the variance by which each axis is divided: 0 is plain PCA, 0.5 whitens fully.
     norm : {"l2", "mean", "none"}, default="l2"

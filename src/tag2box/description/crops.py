@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["cell_weights", "crop_map", "pool_map"]
+__all__ = ["cell_weights", "crop_map", "max_pool", "pool_map"]
 
 Map = NDArray[np.float32]
 # Windows per product of `pool_map`: each has one shape, so that a row does not depend on the others.
@@ -46,6 +46,31 @@ def crop_map(source: Map, boxes: NDArray[np.float32], size: int, samples: int, o
                     bin_[k] += a * p[k] + b * q[k] + d * r[k] + e * s[k]
 
 
+@kernel
+def max_pool(source: Map, boxes: NDArray[np.float32], grid: int, out: Map) -> None:
+    """Fill `out` (n, grid, grid, c) with the maxima of `source` (h, w, c) in parts of the `boxes`, in cells.
+
+    Each of the grid x grid parts of a box is every cell that it touches, one at least (He et al. 2014).
+    """
+    h, w, c = source.shape
+    for n in range(len(boxes)):
+        x1, y1 = boxes[n, 0], boxes[n, 1]
+        dx, dy = (boxes[n, 2] - x1) / grid, (boxes[n, 3] - y1) / grid
+        for i in range(grid):
+            top = min(max(int(np.floor(y1 + i * dy)), 0), h - 1)
+            bottom = min(max(int(np.ceil(y1 + (i + 1) * dy)), top + 1), h)
+            for j in range(grid):
+                left = min(max(int(np.floor(x1 + j * dx)), 0), w - 1)
+                right = min(max(int(np.ceil(x1 + (j + 1) * dx)), left + 1), w)
+                best = out[n, i, j]
+                best[:] = source[top, left]
+                for y in range(top, bottom):
+                    for x in range(left, right):
+                        cell = source[y, x]
+                        for k in range(c):
+                            best[k] = max(best[k], cell[k])
+
+
 def cell_weights(edges: NDArray[np.float64], n: int) -> NDArray[np.float64]:
     """How much of each of n cells lies between two `edges` (m, 2): (m, n), all in shares of the photo."""
     upto = np.clip(np.clip(edges, 0, 1)[..., None] * n - np.arange(n), 0, 1) / n  # (m, 2, n)
@@ -63,10 +88,10 @@ def pool_map(source: Map, boxes: NDArray[np.float64], grid: int) -> Map:
     weights = np.zeros((BLOCK, grid, grid, h * w), np.float32)
     with one_thread():
         for i in range(0, len(boxes), BLOCK):
-            some = boxes[i : i + BLOCK]
-            weights[: len(some)] = _grid_weights(some, grid, h, w)
+            block = boxes[i : i + BLOCK]
+            weights[: len(block)] = _grid_weights(block, grid, h, w)
             means = weights.reshape(-1, h * w) @ cells
-            out[i : i + BLOCK] = means.reshape(BLOCK, grid, grid, c)[: len(some)]
+            out[i : i + BLOCK] = means.reshape(BLOCK, grid, grid, c)[: len(block)]
     return out
 
 

@@ -19,16 +19,16 @@ from tag2box.boxes import as_boxes
 from tag2box.data.decoding import READING_SIDE, Source, read_small
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.description import Description
-from tag2box.description.modes import Mode, Pool, Shared, Warp
+from tag2box.description.modes import Mode, Pool, Pyramid, Shared, Warp
 from tag2box.description.record import Described, Maps, Raw
-from tag2box.description.resolving import DescriptionConfig, how_of, network_of
+from tag2box.description.resolving import DescriptionConfig, engine_options, network_of
 from tag2box.description.whole_photo import Seen, WholePhoto
 from tag2box.errors import InputError
 from tag2box.networks.content import network_hash
 from tag2box.windows.record import Windows
 from tag2box.windows.search import search_windows
 
-__all__ = ["Choice", "check_maps", "describe", "photo_map", "raw_photo", "raw_width"]
+__all__ = ["Choice", "check_maps", "describe", "photo_map", "raw_photo", "raw_widths"]
 
 Floats = NDArray[np.float32]
 # Which windows of a photo are worth their time in the network, by (windows, their context, the photo's map).
@@ -64,6 +64,24 @@ def describe(
     -------
     Described
         The windows, their vectors and the map of the photo.
+
+    Examples
+    --------
+    The description is a detector's, as a rule: `Detector.load("detector.npz").description`.
+
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> from tag2box.description.describe import raw_photo
+    >>> from tag2box.description.description import fit_description
+    >>> from tag2box.description.resolving import resolve
+    >>> photo = np.random.default_rng(0).integers(0, 255, (96, 96, 3), dtype=np.uint8)
+    >>> windows = t2b.WindowsConfig(mode="single", max_windows=20)
+    >>> features = t2b.FeaturesConfig(levels=(96,), grid=1, dimensions=8)
+    >>> settings = resolve(windows, features, None)
+    >>> description = fit_description(raw_photo(photo, settings), settings)
+    >>> box = np.array([[8, 8, 40, 40]], np.float32)
+    >>> t2b.describe(photo, description, boxes=box).X.shape
+    (1, 8)
     """
     settings = description.settings
     seen = _see(source, settings, threads)
@@ -92,9 +110,9 @@ def photo_map(source: Source, settings: DescriptionConfig) -> NDArray[np.float16
     return _map(_see(source, settings, 1), settings.maps.side, settings)
 
 
-def raw_width(settings: DescriptionConfig) -> int:
-    """The numbers of a window before the projection."""
-    return _mode(settings.features, 1).width
+def raw_widths(settings: DescriptionConfig) -> tuple[int, ...]:
+    """The numbers of a window before the projection, of each part that is projected for itself."""
+    return _mode(settings.features, 1).widths
 
 
 def check_maps(settings: DescriptionConfig) -> None:
@@ -115,7 +133,9 @@ def _see(source: Source, settings: DescriptionConfig, threads: int) -> Seen:
 def _sides(settings: DescriptionConfig) -> list[int]:
     """The long sides at which last maps are needed: 0 alone where none is."""
     maps = settings.maps
-    return [0] if maps is None else [side for side in (maps.fine_side, maps.side) if side]
+    if maps is None:
+        return [0]
+    return [maps.fine_side, maps.side] if maps.context and maps.fine_side else [maps.side]
 
 
 def _windows(seen: Seen, settings: DescriptionConfig, boxes: Floats | None, threads: int) -> Windows:
@@ -138,9 +158,10 @@ def _maps(seen: Seen, settings: DescriptionConfig) -> tuple[Maps | None, Maps | 
     maps = settings.maps
     if maps is None:
         return None, None
-    seen.run((), _sides(settings))
-    fine = Maps.of_image(_map(seen, maps.fine_side, settings)) if maps.context and maps.fine_side else None
-    return Maps.of_image(_map(seen, maps.side, settings)), fine
+    sides = _sides(settings)
+    seen.run((), sides)
+    *finer, last = (Maps.of_image(_map(seen, side, settings)) for side in sides)
+    return last, finer[0] if finer else None
 
 
 def _map(seen: Seen, side: int, settings: DescriptionConfig) -> NDArray[np.float16]:
@@ -159,7 +180,7 @@ def _crops(
     mode = _mode(settings.features, threads)
     boxes = windows.xyxy
     if len(boxes) == 0:
-        return np.empty((0, mode.width), np.float32)
+        return np.empty((0, sum(mode.widths)), np.float32)
     if isinstance(mode, Pool) and finest is not None:
         raw = mode.pooled(finest[0], boxes, windows.sizes[0])
     else:
@@ -191,13 +212,15 @@ def _mode(config: FeaturesConfig, threads: int) -> Mode:
 @lru_cache(maxsize=2)
 def _compiled(config: FeaturesConfig, threads: int, _content: str) -> tuple[WholePhoto, Mode]:
     """The network for whole photos and for windows: once per process and content, as it takes its time."""
-    network, how = network_of(config), how_of(config, threads)
-    whole = WholePhoto(network, how, cut=config.cut)
+    network, options = network_of(config), engine_options(config, threads)
+    whole = WholePhoto(network, options, cut=config.cut)
     padding, grid = config.padding, config.grid
     if config.mode == "pool":
         side = max(config.levels)
         reading_side = whole.reading_side(side)
         return whole, Pool(whole.channels, side=side, reading_side=reading_side, padding=padding, grid=grid)
+    if config.mode == "pyramid":
+        return whole, Pyramid(whole, levels=config.levels, padding=padding, grid=grid)
     if config.mode == "warp":
-        return whole, Warp(network, how, size=config.size, padding=padding, grid=grid)
-    return whole, Shared(network, how, crop=config.crop, levels=config.levels, padding=padding, grid=grid)
+        return whole, Warp(network, options, size=config.size, padding=padding, grid=grid)
+    return whole, Shared(network, options, crop=config.crop, levels=config.levels, padding=padding, grid=grid)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.description.context import Context, fit_context
-from tag2box.description.projection import Projection, fit_projection
+from tag2box.description.projection import PartwiseProjection, Projection, fit_parts
 from tag2box.description.record import Maps, Raw
 from tag2box.description.resolving import DescriptionConfig
 from tag2box.errors import InputError
@@ -37,16 +37,37 @@ class Description:
         The projection of what a window looks like alone.
     context : Context, default=None
         What the maps of the photo add to the vector of a window.
+
+    See Also
+    --------
+    describe : Describes a photo by it.
+
+    Examples
+    --------
+    A detector has one: `Detector.load("detector.npz").description`. Or it is fitted on some photos:
+
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> from tag2box.description.describe import raw_photo
+    >>> from tag2box.description.description import fit_description
+    >>> from tag2box.description.resolving import resolve
+    >>> photo = np.random.default_rng(0).integers(0, 255, (96, 96, 3), dtype=np.uint8)
+    >>> windows = t2b.WindowsConfig(mode="single", max_windows=20)
+    >>> features = t2b.FeaturesConfig(levels=(96,), grid=1, dimensions=8)
+    >>> settings = resolve(windows, features, None)
+    >>> description = fit_description(raw_photo(photo, settings), settings)
+    >>> description.width
+    8
     """
 
     settings: DescriptionConfig
-    projection: Projection
+    projection: Projection | PartwiseProjection
     context: Context | None = None
 
     @property
     def width(self) -> int:
         """The numbers of a vector."""
-        return int(self.projection.A.shape[1]) + (self.context.width if self.context else 0)
+        return self.projection.width + (self.context.width if self.context else 0)
 
     def project(self, raw: NDArray[np.float32]) -> NDArray[np.floating]:
         """Project what windows look like alone.
@@ -107,8 +128,8 @@ def fit_description(sample: Raw, settings: DescriptionConfig) -> Description:
     vectors = sample.X[np.concatenate([np.empty(0, np.int64), *rows])]
     if len(vectors) == 0:
         raise InputError("there is no window in the sampled images: nothing to fit the projection on")
-    projection = fit_projection(
-        vectors, features.dimensions, features.whitening, features.norm, features.length
+    projection = fit_parts(
+        vectors, sample.widths, features.dimensions, features.whitening, features.norm, features.length
     )
     context = fit_context(sample.maps, maps) if sample.maps and maps and maps.context else None
     return Description(settings, projection, context)

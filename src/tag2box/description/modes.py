@@ -4,7 +4,10 @@
 `shared` runs the early layers once per photo, at a few sizes, and the late layers on each window's crop of
 the map, as Faster R-CNN does on ResNets (Ren et al. 2015). The cut must not come late: before it, a cell sees
 mostly its own surroundings. `pool` averages the last map inside of each window: fast, and possible with every
-network that gives a map or tokens, but there every part of an object sees all of it.
+network that gives a map or tokens, but there every part of an object sees all of it. `pyramid` runs the whole
+photo at several sizes and takes maxima over a grid of each window, out of the last map and the one at the
+cut, at the size where the window is as large as the network's own images: the layout of a window is kept, as
+in the paper's features, at a fraction of their cost (He et al. 2014).
 """
 
 from typing import Protocol
@@ -13,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from tag2box.description.crops import crop_map, pool_map
-from tag2box.description.whole_photo import Seen
-from tag2box.networks.inference import How, Part
+from tag2box.description.crops import crop_map, max_pool, pool_map
+from tag2box.description.whole_photo import Seen, WholePhoto
+from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import Network
 
-__all__ = ["BATCH", "Mode", "Pool", "Shared", "Warp", "padded"]
+__all__ = ["BATCH", "Mode", "Pool", "Pyramid", "Shared", "Warp", "padded"]
 
 Boxes = NDArray[np.float32]
-Photo = NDArray[np.uint8]  # (h, w, 3)
+Pixels = NDArray[np.uint8]  # (h, w, 3)
 
 # Windows per batch of the network, and per round of crops: what bounds the memory, whatever the image.
 BATCH = 8
@@ -29,6 +32,8 @@ ROUND = 512
 # A window is taken where it has so many times the crop's cells per direction, if a level is so large: from a
 # larger photo a cell sees less of what is around the window. 1 is the size that `warp` would see.
 FINER = 2**0.5
+# The side, in pixels, that windows have in a pyramid where a size allows it: that of ImageNet's crops.
+CROP = 224
 
 
 def padded(boxes: Boxes, padding: float) -> Boxes:
@@ -38,13 +43,18 @@ def padded(boxes: Boxes, padding: float) -> Boxes:
 
 
 class Mode(Protocol):
-    """A way to describe windows. width: numbers per window; reading_side: what photos are shrunk to."""
+    """A way to describe windows. reading_side: what photos are shrunk to.
 
-    width: int
+    widths: numbers per window, of each part that is projected for itself.
+    """
+
+    @property
+    def widths(self) -> tuple[int, ...]: ...  # noqa: D102
+
     reading_side: int
 
     def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
-        """The vector of each box, in pixels of `seen.photo`: (n, grid, grid, c)."""
+        """The vector of each box, in pixels of `seen.photo`: (n, sum of widths) once it is flat."""
         ...
 
 
@@ -54,7 +64,7 @@ class Pool:
     def __init__(self, channels: int, *, side: int, reading_side: int, padding: float, grid: int) -> None:
         self.side, self.padding, self.grid = side, padding, grid
         self.reading_side = reading_side
-        self.width = channels * grid * grid
+        self.widths = (channels * grid * grid,)
 
     def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
         """The vector of each window, (n, grid, grid, c)."""
@@ -75,10 +85,12 @@ class Warp:
     # Larger photos are shrunk to this long side before windows are cut out of them: a bound for memory.
     reading_side = 2048
 
-    def __init__(self, network: Network, how: How, *, size: int, padding: float, grid: int) -> None:
+    def __init__(
+        self, network: Network, options: EngineOptions, *, size: int, padding: float, grid: int
+    ) -> None:
         self.size, self.padding = network.size or (size, size), padding
-        self.net = Part(network, (BATCH, *self.size), how, grid=grid)
-        self.width = self.net.channels * grid * grid
+        self.net = Part(network, (BATCH, *self.size), options, grid=grid)
+        self.widths = (self.net.channels * grid * grid,)
 
     def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
         """The vector of each window, (n, grid, grid, c)."""
@@ -89,7 +101,7 @@ class Warp:
         ]
         return np.concatenate(rounds)
 
-    def _crop(self, photo: Photo, box: Boxes) -> Photo:
+    def _crop(self, photo: Pixels, box: Boxes) -> Pixels:
         """One window, anti-aliased; outside of the photo its border is repeated."""
         (left, top), (right, bottom) = np.floor(box[:2]).astype(int), np.ceil(box[2:]).astype(int)
         rows = np.clip(np.arange(top, bottom), 0, photo.shape[0] - 1)
@@ -109,7 +121,7 @@ class Shared:
     def __init__(
         self,
         network: Network,
-        how: How,
+        options: EngineOptions,
         *,
         crop: int,
         levels: tuple[int, ...],
@@ -118,14 +130,14 @@ class Shared:
     ) -> None:
         self.crop, self.levels, self.padding = crop, np.array(sorted(levels, reverse=True)), padding
         self.reading_side = max(levels)
-        self.late = Part(network, (BATCH, crop, crop), how, start=network.cut, grid=grid)
-        self.grid, self.width = grid, self.late.channels * grid * grid
+        self.late = Part(network, (BATCH, crop, crop), options, start=network.cut, grid=grid)
+        self.grid, self.widths = grid, (self.late.channels * grid * grid,)
 
     def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
         """The vector of each window, (n, grid, grid, c)."""
         boxes = padded(boxes, self.padding)
         h, w = seen.photo.shape[:2]
-        level = self._level((h, w), boxes, seen.net.stride)
+        level = nearest_level(self.levels, (h, w), boxes, FINER * self.crop * seen.net.stride)
         used = np.unique(level)
         maps = [seen.early(int(self.levels[k])) for k in used]
         # Cell i looks at [i, i + 1) stride, to a quarter of it, in spite of SAME's uneven padding: tested.
@@ -142,10 +154,46 @@ class Shared:
             out[rows] = self.late(crops)
         return out
 
-    def _level(self, size: tuple[int, int], boxes: Boxes, stride: float) -> NDArray[np.intp]:
-        """The level of each box at which its side (geometric mean) is nearest to the one wanted, by ratio."""
-        scales = self.levels / max(size)
-        sides = np.sqrt(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))
-        ratio = sides[:, None] * scales / (FINER * self.crop * stride)  # (n, levels)
-        nearest: NDArray[np.intp] = np.abs(np.log(ratio)).argmin(axis=1)
-        return nearest
+
+class Pyramid:
+    """The whole photo at several sizes; maxima over a grid of each window, of the last and the cut map.
+
+    `levels`: the photo's long side, in pixels, at each size. A window is taken from the size at which its
+    side comes nearest to `CROP`.
+    """
+
+    def __init__(self, whole: WholePhoto, *, levels: tuple[int, ...], padding: float, grid: int) -> None:
+        self.levels, self.padding, self.grid = np.array(sorted(levels, reverse=True)), padding, grid
+        self.reading_side = whole.reading_side(max(levels))
+        channels = (whole.channels, *([whole.early_channels] if whole.cut else []))
+        self.widths = tuple(each * grid * grid for each in channels)
+
+    def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
+        """The vector of each window, (n, sum of widths)."""
+        boxes = padded(boxes, self.padding)
+        h, w = seen.photo.shape[:2]
+        level = nearest_level(self.levels, (h, w), boxes, CROP)
+        sides = [int(self.levels[k]) for k in np.unique(level)]
+        seen.run([], sides)
+        parts = [np.empty((len(boxes), width), np.float32) for width in self.widths]
+        for k, side in zip(np.unique(level), sides, strict=True):
+            rows = np.flatnonzero(level == k)
+            for out, map_ in zip(parts, (seen.last(side), seen.early(side)), strict=False):
+                cells = boxes[rows] * np.tile(np.array(map_.shape[1::-1]) / (w, h), 2)
+                pooled = np.empty((len(rows), self.grid, self.grid, map_.shape[2]), np.float32)
+                max_pool(np.ascontiguousarray(map_), cells.astype(np.float32), self.grid, pooled)
+                out[rows] = pooled.reshape(len(rows), -1)
+        return np.concatenate(parts, axis=1)
+
+
+def nearest_level(
+    levels: NDArray[np.int64], size: tuple[int, int], boxes: Boxes, target: float
+) -> NDArray[np.intp]:
+    """The level of each box at which its side (geometric mean) is nearest to `target` pixels, by ratio.
+
+    levels: the long sides of the photo; size: its height and width, in which the boxes are given.
+    """
+    sides = np.sqrt(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))
+    ratio = sides[:, None] * (levels / max(size)) / target  # (n, levels)
+    nearest: NDArray[np.intp] = np.abs(np.log(ratio)).argmin(axis=1)
+    return nearest

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.description.describe import describe, raw_photo, raw_width
+from tag2box.description.describe import describe, raw_photo, raw_widths
 from tag2box.description.description import Description
 from tag2box.description.record import Described, Raw
 from tag2box.description.resolving import DescriptionConfig
@@ -67,7 +67,7 @@ def hash_photos(images: ImageSet, *, progress: Progress = silent) -> Photos:
 
 def draw_photos(photos: Photos, settings: DescriptionConfig) -> Photos:
     """The photos that the description is fitted on: some hundred, and fewer where vectors are long."""
-    per_photo = 4 * settings.windows.max_windows * raw_width(settings)
+    per_photo = 4 * settings.windows.max_windows * sum(raw_widths(settings))
     most = min(settings.features.sample_images, max(MOST_BYTES // per_photo, 1))
     order = np.random.default_rng(settings.features.seed).permutation(len(photos))
     return photos.take(np.sort(order[:most]).tolist())
@@ -78,9 +78,12 @@ def sample_photos(
     photos: Photos, settings: DescriptionConfig, *, workers: int | None = 1, progress: Progress = silent
 ) -> Raw:
     """These photos as the network sees them."""
+    widths = raw_widths(settings)
     job = partial(raw_photo, settings=settings)
     seen = map_ordered(job, photos.paths, workers=workers, progress=progress, label="sample")
-    parts = [replace(raw, hashes=(name,)) for raw, name in zip(seen, photos.hashes, strict=True)]
+    parts = [
+        replace(raw, hashes=(name,), widths=widths) for raw, name in zip(seen, photos.hashes, strict=True)
+    ]
     return Raw.concatenate(parts)
 
 
@@ -131,12 +134,12 @@ def describe_boxes(
     """The vectors of boxes, (n, d), each computed for the box itself; image: (n,) the photo of each."""
     chosen = np.unique(image)
     rows = [np.flatnonzero(image == i) for i in chosen]
-    items = [(photos.paths[i], xyxy[mine]) for i, mine in zip(chosen, rows, strict=True)]
+    items = [(photos.paths[i], xyxy[own]) for i, own in zip(chosen, rows, strict=True)]
     job = partial(_describe_boxes, description)
     vectors = map_ordered(job, items, workers=workers, progress=progress, label="your boxes")
     out = np.empty((len(xyxy), description.width), description.settings.features.dtype)
-    for mine, part in zip(rows, vectors, strict=True):
-        out[mine] = part
+    for own, part in zip(rows, vectors, strict=True):
+        out[own] = part
     return out
 
 

@@ -4,6 +4,7 @@ Without it, a few strong directions (mostly texture and light) decide who is who
 whitening noise does. In between, each principal axis is divided by its variance to the power `whitening`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
 
-__all__ = ["NORMS", "Projection", "fit_projection"]
+__all__ = ["NORMS", "PartwiseProjection", "Projection", "fit_parts", "fit_projection"]
 
 Floats = NDArray[np.float32]
 
@@ -40,6 +41,11 @@ class Projection:
     norm: str
     length: float
 
+    @property
+    def width(self) -> int:
+        """d."""
+        return int(self.A.shape[1])
+
     def __call__(self, raw: Floats) -> Floats:
         """Project `raw`, (n, D) -> (n, d)."""
         out = np.empty((len(raw), self.A.shape[1]), np.float32)
@@ -50,6 +56,51 @@ class Projection:
                 np.subtract(part, self.mean, out=block[: len(part)])
                 out[start : start + BLOCK] = (block @ self.A)[: len(part)]
         return _of_length(out, self.length) if self.norm == "l2" else out
+
+
+@stored
+@dataclass(frozen=True)
+class PartwiseProjection:
+    """Each part of a vector scaled to length 1 and projected for itself; the parts' axes take turns.
+
+    So the first dimensions are the first axes of every part, by which neighbors are found.
+    """
+
+    parts: tuple[Projection, ...]
+
+    @property
+    def width(self) -> int:
+        """The numbers of a projected vector."""
+        return sum(part.width for part in self.parts)
+
+    def __call__(self, raw: Floats) -> Floats:
+        """Project `raw`, (n, D) -> (n, d)."""
+        slices = _split(raw, [len(part.mean) for part in self.parts])
+        projected = [part(_of_length(each, 1.0)) for part, each in zip(self.parts, slices, strict=True)]
+        rank = np.concatenate([np.arange(part.width) for part in self.parts])
+        return np.concatenate(projected, axis=1)[:, np.argsort(rank, kind="stable")]
+
+
+def _split(raw: Floats, widths: Sequence[int]) -> list[Floats]:
+    return np.split(raw, np.cumsum(widths)[:-1], axis=1)
+
+
+def fit_parts(
+    sample: Floats,
+    widths: Sequence[int],
+    dimensions: int | None,
+    whitening: float,
+    norm: str,
+    length: float,
+) -> Projection | PartwiseProjection:
+    """`fit_projection` of every part of the vectors; widths: theirs. All together have `length`."""
+    if len(widths) < 2:
+        return fit_projection(sample, dimensions, whitening, norm, length)
+    share = length / len(widths) ** 0.5
+    parts = [_of_length(each, 1.0) for each in _split(sample, widths)]
+    return PartwiseProjection(
+        tuple(fit_projection(part, dimensions, whitening, norm, share) for part in parts)
+    )
 
 
 def fit_projection(
@@ -77,10 +128,11 @@ def _axes(sample: Floats, dimensions: int, whitening: float) -> tuple[Floats, Fl
 
     if (sample == sample[0]).all():
         return sample[0], np.eye(sample.shape[1], 1, dtype=np.float32)
-    solver = "covariance_eigh" if sample.shape[1] <= WIDEST_COVARIANCE else "randomized"
+    is_narrow = sample.shape[1] <= WIDEST_COVARIANCE
+    solver, precision = ("covariance_eigh", np.float64) if is_narrow else ("randomized", np.float32)
     with one_thread():
         pca = PCA(min(dimensions, *sample.shape), svd_solver=solver, copy=False, random_state=0)
-        pca.fit(sample.astype(np.float64))
+        pca.fit(sample.astype(precision))
     variance = pca.explained_variance_
     real = variance > LEAST_VARIANCE * variance[0]
     A = pca.components_[real].T / variance[real] ** whitening

@@ -101,7 +101,18 @@ class Described(ByImage):
         return len(self.windows)
 
     def map_of(self, i: int) -> NDArray[np.floating] | None:
-        """The map of photo i, where there are any."""
+        """Take the map of a photo.
+
+        Parameters
+        ----------
+        i : int
+            The photo.
+
+        Returns
+        -------
+        ndarray of shape (h, w, channels) or None
+            The network's last map of it; None where no map is kept.
+        """
         return None if self.maps is None else self.maps[i]
 
     def part(self, a: int, z: int) -> "Described":
@@ -150,7 +161,7 @@ class Raw(ByImage):
     """What the network says of some photos before anything is learned from it.
 
     hashes: of the photos' files; X: (n_windows, D), vectors of the windows before the projection; maps, fine:
-    the last map of each photo, and a finer one.
+    the last map of each photo, and a finer one; widths: of the parts of X, each projected for itself.
     """
 
     ROWS: ClassVar[tuple[str, ...]] = ("X", "maps.X", "fine.X")
@@ -160,6 +171,7 @@ class Raw(ByImage):
     X: NDArray[np.float32]
     maps: Maps | None
     fine: Maps | None
+    widths: tuple[int, ...] = ()
 
     @property
     def offsets(self) -> NDArray[np.int64]:  # type: ignore[override]
@@ -173,7 +185,7 @@ class Raw(ByImage):
         """The photos a to z."""
         rows = slice(int(self.offsets[a]), int(self.offsets[z]))
         maps, fine = (each.part(a, z) if each else None for each in (self.maps, self.fine))
-        return Raw(self.hashes[a:z], self.windows.part(a, z), self.X[rows], maps, fine)
+        return Raw(self.hashes[a:z], self.windows.part(a, z), self.X[rows], maps, fine, self.widths)
 
     @classmethod
     def concatenate(cls, parts: Sequence["Raw"]) -> "Raw":
@@ -184,4 +196,5 @@ class Raw(ByImage):
             np.concatenate([part.X for part in parts]),
             _joined([part.maps for part in parts]),
             _joined([part.fine for part in parts]),
+            parts[0].widths,
         )

@@ -13,7 +13,7 @@ from PIL import Image
 
 from tag2box.data.decoding import Source
 from tag2box.description.context import Context
-from tag2box.description.describe import describe, raw_width
+from tag2box.description.describe import describe, raw_widths
 from tag2box.description.description import Description
 from tag2box.description.projection import Projection
 from tag2box.description.resolving import DescriptionConfig
@@ -49,7 +49,7 @@ def time_photo(settings: DescriptionConfig, source: Source | None = None) -> Pho
 def _like_learned(settings: DescriptionConfig, photo: Source) -> Description:
     """A description of the sizes that a run will learn, of zeros."""
     features, maps = settings.features, settings.maps
-    raw = raw_width(settings)
+    raw = sum(raw_widths(settings))
     A = np.zeros((raw, min(features.dimensions or raw, raw)), np.float32)
     bare = Description(settings, Projection(np.zeros(raw, np.float32), A, "none", 1.0))
     seen = describe(photo, bare)  # compiles, too

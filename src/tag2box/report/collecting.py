@@ -1,6 +1,7 @@
 """`write_report`: what a run folder holds, gathered into one page beside it."""
 
 import json
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.cover.greedy import Cover
+from tag2box.data.formats.files import first_few
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.reliability import Reliability, reliability
 from tag2box.evaluation.scores import CorLoc, corloc, evaluate
@@ -22,7 +24,7 @@ from tag2box.report.thumbnails import Heat, Thumbnails, votes
 from tag2box.run.corrections import corrected_boxes
 from tag2box.run.folder import RunFolder
 from tag2box.runtime.config import settings
-from tag2box.runtime.files import write_whole
+from tag2box.runtime.files import refuse_link, unchecked, write_whole
 from tag2box.training.findings import best_windows
 from tag2box.windows.search import Windows
 
@@ -55,27 +57,34 @@ def write_report(
     mined = corrected.detections
     covers = run.result("covers") if "covers" in run.keys else None
     first = first_boxes(run)
-    found, test = mined, None
+    detections, test = mined, None
     if detected := run.detected():
         key, photos = detected[-1]
-        found, test = run.detections(key, photos), _judged(photos, classes, truths)
+        detections, test = run.detections(key, photos), _judged(photos, classes, truths)
     content = build_content(
         images,
         windows,
         _classes(run, covers, first, mined),
         title=title or f"tag2box: {', '.join(_first(images.classes, 5))}",
         neighbors=None if covers is None else _neighbors(run, covers),
-        detections=found,
+        detections=detections,
         test=test,
-        scores=evaluate(found, test, metric) if test and test.truth else None,
-        sure=_sure(found, test),
+        scores=evaluate(detections, test, metric) if test and test.truth else None,
+        sure=_sure(detections, test),
         corlocs=_corlocs(images, first, mined) | dict(corlocs or {}),
         events=_events(run.folder / "events.jsonl"),
         config=dict(settings(run.config)),
     )
     if corrected.reviewed.any() or corrected.photos:
-        said = ("boxes reviewed", f"{corrected.reviewed.sum():,}"), ("photos reviewed", str(corrected.photos))
-        content = replace(content, facts=(*content.facts, *said))
+        reviews = (
+            ("boxes reviewed", f"{corrected.reviewed.sum():,}"),
+            ("photos reviewed", str(corrected.photos)),
+        )
+        content = replace(content, facts=(*content.facts, *reviews))
+    if run.has("prior"):
+        content = replace(
+            content, facts=(*content.facts, ("trust in the object maps", str(run.result("prior"))))
+        )
     path = run.folder / REPORT
     write_whole(path, render_page(content))
     return path
@@ -92,13 +101,13 @@ def first_boxes(run: RunFolder) -> Detections:
     else:
         tags = known_tags(run.images.tags, run.config.unknown)
         rows = best_windows(windows, tags, windows.by_image(run.result("competition").values)).rows
-    return boxes_of(rows, windows, run.images)
+    return window_detections(rows, windows, run.images)
 
 
-def boxes_of(rows: Sequence[NDArray[np.int64]], windows: Windows, images: ImageSet) -> Detections:
+def window_detections(rows: Sequence[NDArray[np.int64]], windows: Windows, images: ImageSet) -> Detections:
     """Windows, given by their rows for each class, as detections of equal score."""
     row = np.concatenate([np.empty(0, np.int64), *rows])
-    label = np.repeat(np.arange(len(rows)), [len(mine) for mine in rows])
+    label = np.repeat(np.arange(len(rows)), [len(of_class) for of_class in rows])
     return Detections(
         windows.image_of(row), windows.xyxy[row], np.ones(len(row)), label, images.ids, images.classes
     )
@@ -176,21 +185,33 @@ def _corlocs(images: ImageSet, first: Detections, mined: Detections) -> dict[str
     return {"first windows": corloc(first, images), "learned": corloc(mined, images)}
 
 
-def _sure(found: Detections, test: ImageSet | None) -> Reliability | None:
+def _sure(detections: Detections, test: ImageSet | None) -> Reliability | None:
     """How far confidences can be trusted, where there are any and the true boxes are known."""
-    confidences = found.score.min(initial=0) >= 0 and found.score.max(initial=0) <= 1
-    return reliability(found, test) if test and test.truth and confidences else None
+    confidences = detections.score.min(initial=0) >= 0 and detections.score.max(initial=0) <= 1
+    return reliability(detections, test) if test and test.truth and confidences else None
 
 
 def _events(path: Path) -> list[dict[str, Any]]:
-    """What the run noted; a line that was cut short when a run was killed, or damaged, is left out."""
-    events = []
-    for line in path.read_text("utf-8", errors="replace").splitlines() if path.is_file() else []:
+    """What the run noted; a line that is damaged, or was cut short by a kill, is left out and named."""
+    refuse_link(path)
+    events, damaged = [], []
+    for n, line in enumerate(path.read_bytes().splitlines() if path.is_file() else [], start=1):
         try:
-            events.append(dict(json.loads(line)))
+            events.append(_event(line))
         except (ValueError, TypeError, RecursionError):
-            continue
+            damaged.append(str(n))
+    if damaged:
+        which = f"{len(damaged)} lines are damaged and left out ({first_few(damaged, 20)})"
+        warnings.warn(f"{path}: {which}: the report counts no time for them", stacklevel=3)
     return events
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    event = unchecked(json.loads(line))
+    for name in ("seconds", "peak_mb", "workers_peak_mb"):
+        if type(value := event.get(name, 0)) not in (int, float) or not 0 <= value < 1e12:
+            raise ValueError(f"{name} is no number")
+    return event
 
 
 def _first(names: tuple[str, ...], n: int) -> list[str]:

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tag2box.corrections import CorrectionLog, new_id, read_state
+from tag2box.corrections import CorrectionLog, check_inside, new_id
 from tag2box.data.decoding import image_size
 from tag2box.data.formats import cvat
 from tag2box.data.reading import read_images
-from tag2box.detection.writing import write_detections
 from tag2box.errors import InputError
+from tag2box.exports.writing import write_detections
 from tag2box.images import ImageSet
-from tag2box.run.corrections import box_id, corrected_boxes
+from tag2box.run.corrections import box_id, corrected_boxes, is_replaced
 from tag2box.run.folder import RunFolder
 from tag2box.runtime.files import write_whole
 
@@ -40,7 +40,8 @@ def import_corrections(run: RunFolder, file: Path, *, reviewed: bool = True) -> 
 
     What the run's own log says of other boxes stays. The same file twice changes nothing.
     """
-    known = PhotoNames(run.images)
+    known, place = PhotoNames(run.images), {name: i for i, name in enumerate(run.images.ids)}
+    sizes = run.result("described").windows.sizes.tolist()
     events: list[dict[str, Any]] = []
     photos: set[str] = set()
     unknown: Counter[str] = Counter()
@@ -49,13 +50,16 @@ def import_corrections(run: RunFolder, file: Path, *, reviewed: bool = True) -> 
         photo = known.find(name)
         missing += photo is None
         unknown.update(kind for kind, _ in boxes if kind not in run.images.classes)
-        mine = [box for box in boxes if box[0] in run.images.classes]
-        if photo is None or not mine:
+        known_boxes = [box for box in boxes if box[0] in run.images.classes]
+        if photo is None or not known_boxes:
             continue
         photos.add(photo)
-        events += [_accepted(photo, kind, xyxy) for kind, xyxy in mine]
+        identity = _identity(run, place[photo])
+        for kind, xyxy in known_boxes:
+            check_inside(photo, xyxy, sizes[place[photo]])
+            events.append(identity | _accepted(identity["sha256"], kind, xyxy))
         if reviewed:
-            events.append({"set": "photo", "photo": photo, "state": "reviewed"})
+            events.append(identity | {"set": "photo", "state": "reviewed"})
     now = round(time.time(), 3)
     log = CorrectionLog(run.folder)
     log.append({**event, "id": new_id(), "time": now, "by": "import"} for event in events)
@@ -63,10 +67,18 @@ def import_corrections(run: RunFolder, file: Path, *, reviewed: bool = True) -> 
     return Imported(len(photos), boxes_in, missing, tuple(sorted(unknown)))
 
 
-def _accepted(photo: str, kind: str, xyxy: Any) -> dict[str, Any]:
+def _identity(run: RunFolder, i: int) -> dict[str, str]:
+    """By what an event knows photo i."""
+    photo, content = run.images.ids[i], run.contents[i]
+    if is_replaced(run.images.paths[i], content):
+        raise InputError(f"photo {photo!r} was replaced since the run has learned from it: run again first")
+    return {"photo": photo, "sha256": content}
+
+
+def _accepted(content: str, kind: str, xyxy: Any) -> dict[str, Any]:
     place = np.asarray(xyxy, np.float32)
-    event = {"set": "box", "photo": photo, "class": kind, "state": "accepted", "xyxy": place.tolist()}
-    return {**event, "box": box_id(photo, kind, place)}
+    event = {"set": "box", "class": kind, "state": "accepted", "xyxy": place.tolist()}
+    return {**event, "box": box_id(content, kind, place)}
 
 
 def _read(run: RunFolder, file: Path) -> list[cvat.Labelled]:
@@ -105,12 +117,7 @@ def export_corrections(run: RunFolder, target: Path, kind: str) -> tuple[int, in
     """Write the accepted boxes of all photos that were reviewed or have one; how many photos and boxes."""
     corrected = corrected_boxes(run)
     accepted = corrected.detections[corrected.reviewed]
-    state = read_state(run.folder)
-    chosen = [
-        i
-        for i, name in enumerate(run.images.ids)
-        if state.photo(name).state == "reviewed" or state.photo(name).accepted()
-    ]
+    chosen = np.union1d(accepted.image, np.flatnonzero(corrected.whole)).tolist()
     if not chosen:
         raise InputError(f"{run.folder} has no corrections yet: `tag2box review {run.folder}` makes some")
     if kind in FORMATS:

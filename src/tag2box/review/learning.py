@@ -32,16 +32,17 @@ class Learning:
         """Start to learn, unless that is under way."""
         with self._lock:
             if self.status["state"] != "working":
-                self.status = {"state": "working", "label": "starting", "done": 0, "total": 1}
                 command = [sys.executable, "-m", "tag2box.review.learning", str(self.folder)]
                 self._process = subprocess.Popen(
                     command,
                     stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
+                    stderr=subprocess.STDOUT,  # one pipe: of two, the one that nobody reads may be full
                     text=True,
                     encoding="utf-8",
+                    errors="replace",
                     env=child_environment(),
                 )
+                self.status = {"state": "working", "label": "starting", "done": 0, "total": 1}
                 threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
             return self.status
 
@@ -52,18 +53,35 @@ class Learning:
             self._process.wait()
 
     def _listen(self, process: "subprocess.Popen[str]") -> None:
-        began, last = time.monotonic(), ""
-        with process:
-            for line in process.stdout or ():
-                self.status = {"state": "working", **json.loads(line)}
-            last = (process.stderr.read() if process.stderr else "").strip()
-        if process.returncode == 0:
-            self.status = {"state": "working", "label": "reading", "done": 1, "total": 1}
-            self._when_done()
-            self.status = {"state": "done", "seconds": round(time.monotonic() - began, 1)}
-        else:
-            reason = last.splitlines()[-1] if last else f"it ended with status {process.returncode}"
-            self.status = {"state": "failed", "reason": reason}
+        """Follow the process to its end. However that comes, the status says so: a page waits for it."""
+        began, reason = time.monotonic(), ""
+        try:
+            with process:
+                for line in process.stdout or ():
+                    if (progress := _progress(line)) is not None:
+                        self.status = {"state": "working", **progress}
+                    else:
+                        reason = line.strip() or reason
+            if process.returncode == 0:
+                self.status = {"state": "working", "label": "reading", "done": 1, "total": 1}
+                self._when_done()
+                self.status = {"state": "done", "seconds": round(time.monotonic() - began, 1)}
+                return
+        except Exception as error:  # a full disk, or a run that was removed meanwhile
+            reason = str(error)
+        self.status = {
+            "state": "failed",
+            "reason": reason or f"it ended with status {process.returncode}",
+        }
+
+
+def _progress(line: str) -> dict[str, Any] | None:
+    """What `_tell` wrote; None for a line of somebody else, such as an error."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    return message if isinstance(message, dict) else None
 
 
 def learn_again(folder: Path) -> None:

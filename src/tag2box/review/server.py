@@ -4,6 +4,8 @@
 /TOKEN/start, /list         what there is        /TOKEN/photos?n=3,4     all about some photos
 /TOKEN/photo/3, /thumb/3, /map/3/0               pictures, by the number of the photo
 POST /TOKEN/events          corrections          POST, GET /TOKEN/learn  learn again, and how far it is
+
+`?v=KEY` says which run a page knows, by the key that /start gave it; one that knows another is answered 409.
 """
 
 import threading
@@ -15,6 +17,7 @@ from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Route
@@ -97,10 +100,13 @@ class _Pages:
         return as_json({**answer, "learning": self.learning.status})
 
     async def list(self, request: Request) -> Response:
+        self._refuse_stale(request)
         wanted = Wanted.parse(request.query_params, self.session.images.classes)
-        return as_json(await run_in_threadpool(self.session.listing, wanted))
+        here = request.query_params.get("photo", "")
+        return as_json(await run_in_threadpool(self.session.listing, wanted, here))
 
     async def photos(self, request: Request) -> Response:
+        self._refuse_stale(request)
         numbers = request.query_params.get("n", "").split(",")[:MOST_PHOTOS]
         if not all(number.isdecimal() and len(number) < 10 for number in numbers):
             raise InputError("expected numbers of photos, such as n=3,4,5")
@@ -128,6 +134,7 @@ class _Pages:
         return heat_picture(heat, (photo["width"], photo["height"]))
 
     async def events(self, request: Request) -> Response:
+        self._refuse_stale(request)
         given = await body_as_json(request)
         return as_json(await run_in_threadpool(self.session.save, given))
 
@@ -135,7 +142,13 @@ class _Pages:
         status = self.learning.start() if request.method == "POST" else self.learning.status
         return as_json(status)
 
+    def _refuse_stale(self, request: Request) -> None:
+        """Refuse what a page asks that knows an earlier run: its numbers may be those of other photos."""
+        if request.query_params.get("v", self.session.key) != self.session.key:
+            raise HTTPException(409, "the run has learned again: load the page anew")
+
     def _path(self, request: Request) -> Path:
+        self._refuse_stale(request)
         n, paths = request.path_params["n"], self.session.images.paths
         if n >= len(paths):
             raise InputError(f"there is no photo {n}: they are numbered from 0 to {len(paths) - 1}")

@@ -2,31 +2,48 @@
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
-from tag2box.corrections import Box, Photo, State, read_state
+from tag2box.corrections import Box, PhotoCorrections, State, read_state, warn
+from tag2box.data.remote import RemotePath
 from tag2box.detection.detections import Detections
 from tag2box.run.folder import RunFolder, mined_windows
+from tag2box.runtime.files import content_hash
 
-__all__ = ["SAME", "Corrected", "box_id", "corrected_boxes", "still_open"]
+__all__ = [
+    "SAME",
+    "CorrectedBoxes",
+    "box_id",
+    "contents_now",
+    "corrected_boxes",
+    "is_replaced",
+    "read_corrections",
+    "still_open",
+]
 
 # A found box that overlaps an accepted one of its class by more than this is that object.
 SAME = 0.5
 
 
 @dataclass(frozen=True)
-class Corrected:
+class CorrectedBoxes:
     """detections: accepted boxes, and those found that nobody has judged; reviewed: (n,) which were accepted.
 
-    photos: how many photos were reviewed as a whole.
+    whole: (n_images,) which photos were reviewed as a whole.
     """
 
     detections: Detections
     reviewed: NDArray[np.bool_]
-    photos: int
+    whole: NDArray[np.bool_]
+
+    @property
+    def photos(self) -> int:
+        """How many photos were reviewed as a whole."""
+        return int(self.whole.sum())
 
     def __str__(self) -> str:
         if not self.reviewed.any() and not self.photos:
@@ -38,13 +55,16 @@ class Corrected:
         return {"reviewed_boxes": int(self.reviewed.sum()), "reviewed_photos": self.photos}
 
 
-def box_id(photo: str, name: str, xyxy: NDArray[np.float32]) -> str:
-    """The id of a found box: the same box found again in another run has the same one."""
+def box_id(content: str, name: str, xyxy: NDArray[np.float32]) -> str:
+    """The id of a found box: the same box found again in another run has the same one.
+
+    content: the SHA-256 of its photo.
+    """
     place = ",".join(f"{value:.1f}" for value in xyxy.tolist())
-    return hashlib.sha256(f"{photo}\n{name}\n{place}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{content}\n{name}\n{place}".encode()).hexdigest()[:16]
 
 
-def still_open(photo: Photo, key: str, name: str, xyxy: NDArray[np.float32]) -> bool:
+def still_open(photo: PhotoCorrections, key: str, name: str, xyxy: NDArray[np.float32]) -> bool:
     """Whether nothing was said of that found box, of the object in it, or of the photo as a whole."""
     if photo.state == "reviewed" or key in photo.boxes or photo.tags.get(name, 1) == -1:
         return False
@@ -52,38 +72,59 @@ def still_open(photo: Photo, key: str, name: str, xyxy: NDArray[np.float32]) -> 
     return not accepted or iou_matrix(xyxy[None], np.array(accepted, np.float32)).max() <= SAME
 
 
-def corrected_boxes(run: RunFolder, state: State | None = None) -> Corrected:
+def is_replaced(path: Path, content: str) -> bool:
+    """Whether a file holds another photo than that with this SHA-256; where it is gone, nobody knows."""
+    try:
+        return not isinstance(path, RemotePath) and content_hash(path) != content
+    except OSError:
+        return False
+
+
+def contents_now(run: RunFolder, state: State) -> tuple[str, ...]:
+    """The SHA-256 of the photos as the run learned from them; "" where a corrected one was replaced since."""
+    pairs = zip(run.images.paths, run.contents, strict=True)
+    return tuple("" if c in state.photos and is_replaced(path, c) else c for path, c in pairs)
+
+
+def read_corrections(run: RunFolder) -> tuple[State, tuple[str, ...]]:
+    """What was said, and the SHA-256 of the photos; a warning says what is damaged or of other photos."""
+    state = read_state(run.folder)
+    contents = contents_now(run, state)
+    warn(state.left_out(run.images, contents))
+    return state, contents
+
+
+def corrected_boxes(run: RunFolder) -> CorrectedBoxes:
     """The boxes of the run's photos: accepted ones first, then the found ones that nobody has judged.
 
     An accepted box scores one more than the best found one.
     """
-    state = read_state(run.folder) if state is None else state
-    found, images = mined_windows(run), run.images
-    keep = np.ones(len(found), np.bool_)
-    for n, (i, c) in enumerate(zip(found.image.tolist(), found.label.tolist(), strict=True)):
-        if (photo := state.photos.get(images.ids[i])) is not None:
+    state, contents = read_corrections(run)
+    mined, images = mined_windows(run), run.images
+    keep = np.ones(len(mined), np.bool_)
+    for n, (i, c) in enumerate(zip(mined.image.tolist(), mined.label.tolist(), strict=True)):
+        if (photo := state.photos.get(contents[i])) is not None:
             name = images.classes[c]
-            keep[n] = still_open(photo, box_id(images.ids[i], name, found.xyxy[n]), name, found.xyxy[n])
+            keep[n] = still_open(photo, box_id(contents[i], name, mined.xyxy[n]), name, mined.xyxy[n])
     accepted = [
         (i, box)
-        for i, name in enumerate(images.ids)
-        if name in state.photos
-        for box in state.photos[name].accepted()
+        for i, content in enumerate(contents)
+        for box in state.photo(content).accepted()
         if box.name in images.classes
     ]
-    both = Detections.concatenate([_detections(accepted, found), found[keep]])
+    both = Detections.concatenate([_detections(accepted, mined), mined[keep]])
     reviewed = np.arange(len(both)) < len(accepted)
-    done = sum(state.photo(name).state == "reviewed" for name in images.ids)
-    return Corrected(both, reviewed, done)
+    done = np.array([state.photo(content).state == "reviewed" for content in contents], np.bool_)
+    return CorrectedBoxes(both, reviewed, done)
 
 
-def _detections(boxes: list[tuple[int, Box]], found: Detections) -> Detections:
-    classes = found.classes or ()
+def _detections(boxes: list[tuple[int, Box]], mined: Detections) -> Detections:
+    classes = mined.classes or ()
     return Detections(
         image=np.array([i for i, _ in boxes], np.intp),
         xyxy=np.array([box.xyxy for _, box in boxes], np.float32).reshape(-1, 4),
-        score=np.full(len(boxes), found.score.max(initial=0.0) + 1),
+        score=np.full(len(boxes), mined.score.max(initial=0.0) + 1),
         label=np.array([classes.index(box.name) for _, box in boxes], np.intp),
-        ids=found.ids,
-        classes=found.classes,
+        ids=mined.ids,
+        classes=mined.classes,
     )

@@ -96,7 +96,7 @@ def estimate(
         drawn = min(n_images, config.cover.most_images)
         compared = drawn * config.windows.max_windows
         seconds["neighbors"] = COMPARED * compared * drawn
-        disk["neighbors"] = 8 * compared * n_classes
+        disk["neighbors"] = compared * (_bytes_compared(config) + 8 * n_classes)
         seconds["initial detector"] = config.initial.rounds * PASS_PER_WINDOW * windows
         seconds["refinement"] = config.refine.rounds / 2 * PASS_PER_WINDOW * windows
     count = n_workers(workers)
@@ -112,5 +112,14 @@ def _bytes_of_photo(config: Config, taken: PhotoTime) -> int:
     if config.keeps_maps:
         map_bytes = 2 * h * w * channels
         width += 2 * min(config.maps.context, channels) * (2 if config.maps.fine_side != 0 else 1)
-    number = 2 if config.features.dtype == "float16" else 4
-    return config.windows.max_windows * (16 + number * width) + map_bytes
+    return config.windows.max_windows * (16 + _bytes_of_number(config) * width) + map_bytes
+
+
+def _bytes_compared(config: Config) -> int:
+    """What is compared of a window, as it is stored."""
+    dimensions = min(config.cover.dimensions, config.features.dimensions or config.cover.dimensions)
+    return _bytes_of_number(config) * dimensions
+
+
+def _bytes_of_number(config: Config) -> int:
+    return 2 if config.features.dtype == "float16" else 4

@@ -16,6 +16,7 @@ import numpy as np
 from tag2box.config import Config
 from tag2box.corrections import collect, read_state
 from tag2box.data.reading import read_images
+from tag2box.description.photos import hash_photos
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector
 from tag2box.errors import Tag2BoxError
@@ -61,6 +62,7 @@ class RunFolder:
         with self._expecting("run.json", self._unfinished()):
             run = unchecked(stored)
             self.images = read_stored_images(run["images"], self.folder)
+            self.contents = tuple(str(content) for content in run["contents"])  # SHA-256 of each photo
             self._made: dict[str, str] | None = run["detector"]
         self.keys: dict[str, str] = {}
         if (self.folder / STAGES).is_file():
@@ -115,12 +117,12 @@ class RunFolder:
 
     def add_detections(self, key: str, images: ImageSet) -> None:
         """Remember that the present detector is run on these images, under this key."""
-        mine = {"key": key, "detector": content_hash(self.detector_file), **write_images(images, self.folder)}
+        own = {"key": key, "detector": content_hash(self.detector_file), **write_images(images, self.folder)}
         try:
             known = [entry for entry in self._entries() if entry["key"] != key]
         except Tag2BoxError:  # damaged: the list starts anew
             known = []
-        self.store.write("detections.json", checked_json({"detections": [*known, mine]}))
+        self.store.write("detections.json", checked_json({"detections": [*known, own]}))
 
     def detected(self) -> list[tuple[str, ImageSet]]:
         """(key, images) of all that the present detector was run on, the newest last: see `detections`."""
@@ -198,12 +200,16 @@ def fit_prepared(
     """The same, from what `prepare` has decided."""
     images, config, store = start.images, start.config, Store(folder)
     with store.lock():
-        keys = StageKeys(store)
-        run = Run(store, workers=workers, progress=progress, note_key=keys.note)
         maker = detector_maker(store.folder)
-        corrections = collect(read_state(store.folder), images)
-        store.write("config.toml", to_toml(config))
-        write_run(store, images, maker)  # its detector stays until there is a new one
+        photos = hash_photos(images, progress=progress)
+
+        def begin() -> None:
+            store.write("config.toml", to_toml(config))
+            write_run(store, images, photos.hashes, maker)  # its detector stays until there is a new one
+
+        keys = StageKeys(store, begin)
+        run = Run(store, workers=workers, progress=progress, note_key=keys.note)
+        corrections = collect(read_state(store.folder), images, photos.hashes)
         run.note(
             "run started",
             images=len(images),
@@ -211,11 +217,13 @@ def fit_prepared(
             workers=run.workers,
             precision=config.features.precision,
         )
-        detector = learn(images, config, run, corrections)
+        detector = learn(images, photos, config, run, corrections)
         run.keys["detector"] = run.key_of(detector)
+        keys.note("detector", run.keys["detector"])
+        keys.begin()
         detector.save(store.folder / DETECTOR)
         keys.finish(run.keys)
-        write_run(store, images, own_detector(run.keys, store.folder / DETECTOR))
+        write_run(store, images, photos.hashes, own_detector(run.keys, store.folder / DETECTOR))
         run.note("run finished")
     return run.costs
 

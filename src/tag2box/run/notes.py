@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,13 @@ STAGES = "stages.json"
 class StageKeys:
     """The key of each stage's result, by its name: `stages.json`.
 
-    A run notes each as it comes. As long as they are those of the run before, these stay; from the first that
-    differs on they are no longer what would be made.
+    A run notes each as it comes. As long as they are those of the run before, the folder stays that run's:
+    killed there, it is as it was. From the first that differs on it is this run's: what comes later is not
+    made yet, and `begin` writes what else a folder says of its run.
     """
 
-    def __init__(self, store: Store) -> None:
-        self._store, self._called = store, dict[str, str]()
+    def __init__(self, store: Store, begin: Callable[[], None]) -> None:
+        self._store, self._called, self._begin, self._begun = store, dict[str, str](), begin, False
         try:
             self._known = read_keys(store.folder)
         except BROKEN:  # there are none, or they are damaged
@@ -52,18 +54,28 @@ class StageKeys:
 
     def note(self, stage: str, key: str) -> None:
         """This stage begins, or is reused."""
+        differs = self._known.get(stage) != key
+        if differs:
+            self._write(self._called)  # first: settings and images never stand beside the keys of others
+            self.begin()
         self._called[stage] = key
-        if self._known.get(stage) != key:
+        if differs:
             self._write(self._called)
+
+    def begin(self) -> None:
+        """From here on the folder is this run's."""
+        if not self._begun:
+            self._begun = True
+            self._begin()
 
     def finish(self, keys: dict[str, str]) -> None:
         """The run ends: these are all."""
-        if self._known != keys:
-            self._write(keys)
+        self._write(keys)
 
     def _write(self, keys: dict[str, str]) -> None:
-        self._known = dict(keys)
-        self._store.write(STAGES, checked_json({"stages": self._known}))
+        if self._known != keys:
+            self._known = dict(keys)
+            self._store.write(STAGES, checked_json({"stages": self._known}))
 
 
 def read_keys(folder: Path) -> dict[str, str]:
@@ -71,12 +83,18 @@ def read_keys(folder: Path) -> dict[str, str]:
     return dict(unchecked(read_json(folder / STAGES))["stages"])
 
 
-def write_run(store: Store, images: ImageSet, detector: dict[str, str] | None) -> None:
-    """Write down what a run is about, and which run made the detector that is there."""
+def write_run(
+    store: Store, images: ImageSet, contents: Sequence[str], detector: dict[str, str] | None
+) -> None:
+    """Write down what a run is about, and which run made the detector that is there.
+
+    contents: the SHA-256 of each photo, by which corrections know it.
+    """
     content = {
         "tag2box": tag2box.__version__,
         "format": FORMAT,
         "images": write_images(images, store.folder),
+        "contents": contents,
         "detector": detector,
     }
     store.write("run.json", checked_json(content))

@@ -60,7 +60,7 @@ def read_resolved(config: C, path: Path) -> C:
     """The settings that a run has noted by `to_toml`; refused where anything has changed them since."""
     resolved, text = read_settings(config, path), path.read_text(encoding="utf-8")
     if text != _sealed(text[: text.rfind("\n# ")]):
-        raise InputError(f"{path} is not as the run wrote it")
+        raise InputError("it is not as the run wrote it")
     return resolved
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "locked",
     "open_itself",
     "read_sealed",
+    "refuse_link",
     "sync_folder",
     "to_json",
     "unchecked",
@@ -163,8 +164,15 @@ def _json_checksum(content: Mapping[str, Any]) -> int:
     return zlib.crc32(to_json(content, sort_keys=True).encode())
 
 
+def refuse_link(path: Path) -> None:
+    """Refuse to follow a link where a folder should have its own file: whoever made it chose the target."""
+    if path.is_symlink():
+        raise Tag2BoxError(f"{path} is a symbolic link, and is not followed: put the file itself there")
+
+
 def append_line(path: Path, line: str) -> None:
     """Add `line` to the file and wait until it is on the disk. A line that was cut short is ended first."""
+    refuse_link(path)
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _append(path, line)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import Tag2BoxError
-from tag2box.runtime.arrays import checksum, npy_header, npz_bytes, read_npz
+from tag2box.runtime.arrays import checksum, npy_header, npz_bytes, read_npy_header, read_npz
 from tag2box.runtime.files import append_line, open_itself, to_json, write_whole, writing
 from tag2box.runtime.packing import pack, unpack
 
@@ -51,10 +51,14 @@ class Parts:
 
     def intact(self, bounds: Sequence[Bounds], tell: Callable[[str], None]) -> Iterator[tuple[Bounds, Any]]:
         """Every part that is there, whole and as it was written; tell: called for each that is damaged."""
+        for rows in self.rows.values():
+            rows.keep(bounds)
         for a, z in bounds:
             try:
-                if self._path(a, z).is_file() and all(rows.has(a, z) for rows in self.rows.values()):
-                    yield (a, z), self._load(self._path(a, z))
+                if self._path(a, z).is_file():
+                    content, arrays = self._load(self._path(a, z))
+                    if all(rows.has(a, z) for name, rows in self.rows.items() if name in arrays):
+                        yield (a, z), unpack(content, arrays)
             except DamagedError as damage:
                 tell(str(damage))
 
@@ -64,7 +68,7 @@ class Parts:
         for name, rows in self.rows.items():
             if name in arrays:
                 rows.add(a, z, arrays[name])
-                arrays[name] = arrays[name][:, :0]
+                arrays[name] = np.empty((len(arrays[name]), 0), arrays[name].dtype)
         self._save(self._path(a, z), content, arrays)
         return unpack(content, arrays)
 
@@ -77,10 +81,10 @@ class Parts:
         packed = np.frombuffer(to_json(content).encode(), np.uint8)
         write_whole(path, npz_bytes(__record__=packed, **arrays))
 
-    def _load(self, path: Path) -> Any:
+    def _load(self, path: Path) -> tuple[Any, Arrays]:
         try:
             arrays = read_npz(path)
-            return unpack(json.loads(arrays.pop("__record__").tobytes()), arrays)
+            return json.loads(arrays.pop("__record__").tobytes()), arrays
         except BROKEN as error:
             raise DamagedError(f"{path} is damaged ({error}): remove it and run again") from error
 
@@ -101,6 +105,11 @@ class Rows:
         if "header" not in self.done:  # without it nobody knows what the bytes are
             self.done = {}
 
+    def keep(self, bounds: Sequence[Bounds]) -> None:
+        """Forget blocks of other bounds: what is written over them is not what they list."""
+        names = {"header", *(f"{a}-{z}" for a, z in bounds)}
+        self.done = {name: block for name, block in self.done.items() if name in names}
+
     def has(self, a: int, z: int) -> bool:
         """Whether the rows of items a to z are there."""
         return f"{a}-{z}" in self.done
@@ -119,24 +128,29 @@ class Rows:
         self._write("header", 0, memoryview(npy_header((0, X.shape[1]), X.dtype)))
 
     def _write(self, name: str, start: int, data: memoryview) -> None:
+        self._put(start, data)
+        self.done[name] = block = _block(name, start, data)
+        append_line(self.list, _line(name, block))
+
+    def _put(self, start: int, data: memoryview) -> None:
         with writing(self.file), open_itself(self.file, "r+b") as file:
             file.seek(start)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        self.done[name] = block = _block(name, start, data)
-        append_line(self.list, _line(name, block))
 
     def finish(self) -> None:
         """All rows are there: their number goes into the header, and the list into their order."""
         if not self.done:
             return
         with self.file.open("rb") as file:
-            np.lib.format.read_magic(file)
-            (_, width), _, dtype = np.lib.format.read_array_header_1_0(file)
+            (_, width), dtype = read_npy_header(file)
         start, end = self.done["header"][1], max(end for _, end, _ in self.done.values())
-        header = npy_header(((end - start) // max(width * dtype.itemsize, 1), width), dtype)
-        self._write("header", 0, memoryview(header))
+        header = memoryview(npy_header(((end - start) // max(width * dtype.itemsize, 1), width), dtype))
+        # Listed before it is written: whenever a run is killed, one of the two lines holds.
+        self.done["header"] = _block("header", 0, header)
+        append_line(self.list, _line("header", self.done["header"]))
+        self._put(0, header)
         with writing(self.file):
             os.truncate(self.file, end)
         write_whole(self.list, _listed(self.done))

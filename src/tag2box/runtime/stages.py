@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import _lru_cache_wrapper, cache, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
@@ -59,7 +59,7 @@ class Later:
     """A result that is computed when a stage that needs it is, and not before; `Run.drop` removes it."""
 
     stage: tuple[str, str]  # name, key
-    result: Callable[[], Any]
+    result: "_lru_cache_wrapper[Any]"
 
 
 class Run:
@@ -88,8 +88,9 @@ class Run:
         name, key = self._key(function, given)
 
         def make() -> None:
+            at_hand = [each.result() if isinstance(each, Later) else each for each in given]
             with self._timed(name):
-                self.store.save(name, key, _call(function, given, self.workers, self.progress))
+                self.store.save(name, key, _call(function, at_hand, self.workers, self.progress))
 
         result: T = self._stored(name, make)
         return result
@@ -99,6 +100,7 @@ class Run:
 
         photos: a record with `part`, or a tuple of such. What the stage returns can be concatenated. Where it
         has an attribute `ROWS`, the arrays that it names may be larger than the memory.
+        A `Later` only saves work here: where it was dropped, what is missing is made without it.
         On a cluster a worker computes a shard.
         """
         name, key = self._key(function, (photos, *given))
@@ -110,8 +112,8 @@ class Run:
             parts = self.store.parts(name, key, getattr(kind, "ROWS", ()))
             done = dict(parts.intact(bounds, lambda reason: self.note("damaged", reason=reason)))
             missing = [each for each in bounds if each not in done]
+            at_hand = [self._if_stored(each) if isinstance(each, Later) else each for each in given]
             with self._timed(name, shards=len(bounds), shards_reused=len(done)):
-                at_hand = [each.result() if isinstance(each, Later) else each for each in given]
                 tasks = [partial(_call, function, (_part(photos, a, z), *at_hand)) for a, z in missing]
                 done |= zip(missing, self._computed(name, parts, missing, tasks, n), strict=True)
                 record = kind.concatenate([done[each] for each in bounds])
@@ -121,10 +123,10 @@ class Run:
         return result
 
     def later(self, function: Callable[..., Any], photos: Any, *given: Any) -> Later:
-        """`per_photo`, but only if a stage that it is given to is computed."""
+        """`per_photo`, but only if a stage that needs it is computed."""
         name, version = function.stage  # type: ignore[attr-defined]
         key = call_key(name, version, (photos, *given), self._made_by)
-        promise = Later((name, key), lambda: self.per_photo(function, photos, *given))
+        promise = Later((name, key), cache(lambda: self.per_photo(function, photos, *given)))
         self._made[id(promise)] = promise, key
         return promise
 
@@ -132,7 +134,13 @@ class Run:
         """Remove what was computed: what needed it is stored."""
         name, key = promise.stage
         self.keys.pop(name, None)
+        # Nobody holds its files open: they give their room back, and every system lets them be removed.
+        promise.result.cache_clear()
+        self._made = {at: made for at, made in self._made.items() if made[1] != key}
         self.store.drop(name, key)
+
+    def _if_stored(self, promise: Later) -> Any:
+        return promise.result() if self.store.has(*promise.stage) else None
 
     def _computed(
         self,
@@ -205,10 +213,9 @@ class Run:
 
 def _call(function: Callable[..., Any], given: Sequence[Any], workers: int | None, progress: Progress) -> Any:
     """What the stage makes of what it is given."""
-    given = [each.result() if isinstance(each, Later) else each for each in given]
-    how = {"workers": workers, "progress": progress}
+    options = {"workers": workers, "progress": progress}
     known = inspect.signature(function).parameters
-    return function(*given, **{name: value for name, value in how.items() if name in known})
+    return function(*given, **{name: value for name, value in options.items() if name in known})
 
 
 def _part(photos: Any, a: int, z: int) -> Any:

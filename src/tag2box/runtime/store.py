@@ -25,7 +25,6 @@ from tag2box.runtime.files import (
     checked_json,
     locked,
     sync_folder,
-    to_json,
     unchecked,
     write_whole,
     writing,
@@ -105,8 +104,8 @@ class Store:
 
     def drop(self, stage: str, key: str) -> None:
         """Remove a result that nobody needs any more."""
-        for state in ("", ".part"):
-            _remove(self._home(stage, key, state))
+        _remove(self._home(stage, key))
+        self.tidy(stage, key)
         with suppress(OSError):  # results of other settings are there, or nothing ever was
             (self.folder / stage).rmdir()
 
@@ -143,7 +142,7 @@ class Store:
 
     def log(self, event: Mapping[str, Any]) -> None:
         """Add one line to `events.jsonl`."""
-        append_line(self.folder / "events.jsonl", to_json(event))
+        append_line(self.folder / "events.jsonl", checked_json(event).rstrip("\n"))
 
     def results(self) -> list[tuple[str, Path]]:
         """Every result and unfinished result: its stage, its folder. Symbolic links are not followed."""

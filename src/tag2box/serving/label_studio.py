@@ -30,8 +30,8 @@ class Annotators:
     def photo(self, task: Any) -> int | None:
         """The number of the photo that a task is about; None where the run does not have it."""
         address = address_of(task)
-        found = (self._names.find(guess) for guess in guesses(address)) if address else iter(())
-        return next((self.session.number[name] for name in found if name is not None), None)
+        names = (self._names.find(guess) for guess in guesses(address)) if address else iter(())
+        return next((self.session.number[name] for name in names if name is not None), None)
 
     def known(self, number: int, controls: Controls) -> dict[str, Any]:
         """The prediction for a photo of the run: its boxes as they stand."""
@@ -43,14 +43,14 @@ class Annotators:
         ]
         return self._prediction((photo["width"], photo["height"]), boxes, controls)
 
-    def found(self, said: dict[str, Any], controls: Controls) -> dict[str, Any]:
+    def detected(self, answer: dict[str, Any], controls: Controls) -> dict[str, Any]:
         """The prediction for another photo: what the detector found in it."""
         boxes = [
             (f"box{n}", box["class"], box["score"], box["xyxy"])
-            for n, box in enumerate(said["boxes"])
+            for n, box in enumerate(answer["boxes"])
             if box["score"] >= self.min_score
         ]
-        return self._prediction((said["width"], said["height"]), boxes, controls)
+        return self._prediction((answer["width"], answer["height"]), boxes, controls)
 
     def nothing(self) -> dict[str, Any]:
         """The prediction for what cannot be read."""
@@ -69,6 +69,10 @@ class Annotators:
 
     def save(self, task: Any, annotation: Any, controls: Controls) -> int:
         """Take an annotation for corrections of its photo; how many boxes it has, 0 for other photos."""
+        with self.session.lock:  # or the run might be learned again, and the number be another photo's
+            return self._save(task, annotation, controls)
+
+    def _save(self, task: Any, annotation: Any, controls: Controls) -> int:
         number = self.photo(task)
         if number is None:
             return 0
@@ -97,12 +101,13 @@ class Annotators:
         last: dict[str, str] = {}
         for event in CorrectionLog(self.session.run.folder).read_new():
             if event["set"] == "photo":
-                last[event["photo"]] = event.get("by", "")
-        for name in (name for name, by in last.items() if by == _by(annotation)):
-            number = self.session.number.get(name)
-            if number is not None:
-                events = [self._open(number, key) for key in self._accepted(number)]
-                self._send([*events, {"set": "photo", "photo": number, "state": "open"}], annotation)
+                last[event["sha256"]] = event.get("by", "")
+        with self.session.lock:
+            for content in (content for content, by in last.items() if by == _by(annotation)):
+                if content in self.session.run.contents:
+                    number = self.session.run.contents.index(content)
+                    events = [self._open(number, key) for key in self._accepted(number)]
+                    self._send([*events, {"set": "photo", "photo": number, "state": "open"}], annotation)
 
     def _accepted(self, number: int) -> dict[str, dict[str, Any]]:
         (photo,) = self.session.photos([number])
@@ -118,7 +123,10 @@ class Annotators:
         if len(events) > 10 * MOST_EVENTS:
             raise InputError(f"an annotation of {len(events)} boxes: expected at most {10 * MOST_EVENTS}")
         for n in range(0, len(events), MOST_EVENTS):
-            part = [{"id": new_id(), **event} for event in events[n : n + MOST_EVENTS]]
+            part = [
+                {"id": new_id(), **event, "photo": self.session.run.contents[event["photo"]]}
+                for event in events[n : n + MOST_EVENTS]
+            ]
             self.session.save(part, by=_by(annotation))
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.errors import InputError
-from tag2box.runtime.checks import Overlap, Range, Seed, Share
+from tag2box.runtime.checks import Choice, Overlap, Range, Seed, Share
 from tag2box.runtime.config import Settings
 from tag2box.runtime.executor import map_threads
 from tag2box.runtime.progress import Progress, silent
@@ -51,8 +51,9 @@ class RetrainConfig(Settings):
     near : tuple of float, default=(0.1, 0.4)
         Windows whose overlap with the box lies between these are negatives: nearer ones may be right, and
         farther ones may show another object.
-    objectness_weight : float, default=0.5
-        What the best objectness of a photo adds to the score of a window.
+    objectness_weight : float or "auto", default="auto"
+        What the best objectness of a photo adds to the score of a window. "auto" is a tenth of the prior of
+        the two streams.
     tag_weight : float, default=0.2
         What the logit of the photo's tag adds to it.
     seed : int, default=0
@@ -69,7 +70,7 @@ class RetrainConfig(Settings):
     positive_iou: Share = 0.6
     positives: Annotated[int, Range(1, 10_000)] = 5
     near: Annotated[tuple[Overlap, ...], Range(2, 2)] = (0.1, 0.4)
-    objectness_weight: Annotated[float, Range(0, 1000)] = 0.5
+    objectness_weight: Annotated[float, Range(0, 1000)] | Annotated[str, Choice("auto")] = "auto"
     tag_weight: Annotated[float, Range(0, 1000)] = 0.2
     seed: Seed = 0
 

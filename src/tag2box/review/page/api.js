@@ -1,17 +1,27 @@
 // Requests to the server. Corrections wait in a queue and go one after the other; what fails is sent again.
 
-export async function get(path) {
-  const answer = await fetch(path, { headers: { accept: "application/json" } });
-  return read(answer);
+const STALE = 409;
+
+// key: of the run that this page knows; renew: reads the run anew, where that has learned again.
+export const known = { key: "", renew: async () => {} };
+
+export function get(path) {
+  return ask(path, { headers: { accept: "application/json" } });
 }
 
-export async function post(path, content) {
-  const answer = await fetch(path, {
-    method: "POST",
-    headers: { "content-type": "application/json" },
-    body: JSON.stringify(content ?? null),
-  });
-  return read(answer);
+export function post(path, content) {
+  const headers = { "content-type": "application/json" };
+  return ask(path, { method: "POST", headers, body: JSON.stringify(content ?? null) });
+}
+
+// Numbers of photos are those of one run, and go with its key. Events know a photo by its content: they are
+// as true after the run was read anew.
+async function ask(path, options) {
+  for (;;) {
+    const answer = await fetch(`${path}${path.includes("?") ? "&" : "?"}v=${known.key}`, options);
+    if (answer.status !== STALE) return read(answer);
+    await known.renew();
+  }
 }
 
 async function read(answer) {

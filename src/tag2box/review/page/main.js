@@ -1,6 +1,6 @@
 // The page: what there is, what a person does, and how both are shown.
 
-import { Queue, get, post } from "./api.js";
+import { Queue, get, known, post } from "./api.js";
 import { Grid } from "./grid.js";
 import { fillHelp, listen } from "./keys.js";
 import { showFigures, showLearning, showPhoto } from "./panel.js";
@@ -10,6 +10,7 @@ import { Store } from "./store.js";
 const $ = (id) => document.getElementById(id);
 let start;
 let mapOn = false;
+let awaited; // the photo to go to
 
 const queue = new Queue(tell, taken);
 const store = new Store((events) => queue.add(events));
@@ -41,10 +42,12 @@ function taken(answer, last) {
   showFigures(answer.figures, start.figures_before);
   $("run").textContent = `${start.run}: ${answer.reviewed} of ${start.photos} reviewed`;
   tell("saved", false);
-  if (store.photo) show();
+  if (awaited) jump(awaited);
+  else if (store.photo) show();
 }
 
 function act(changes) {
+  if (!store.photo) return; // it is being loaded
   store.act(changes);
   show();
 }
@@ -60,7 +63,7 @@ function show() {
 function showSide() {
   const select = (id) => stage.select(id);
   const rename = (box, name) => act([stage.change(box.id, name, box.xyxy)]);
-  const setTag = (name, tag) => act([{ set: "tag", photo: store.number, class: name, tag }]);
+  const setTag = (name, tag) => act([{ set: "tag", photo: store.photo.sha256, class: name, tag }]);
   const focused = document.activeElement?.dataset.tag;
   showPhoto(store.photo, start.classes, stage.selected, { select, rename, setTag, hue });
   if (focused) document.querySelector(`[data-tag="${CSS.escape(focused)}"]`)?.focus();
@@ -99,9 +102,9 @@ async function prefetch() {
 async function filter() {
   const query = new URLSearchParams();
   for (const id of ["order", "show", "class", "low", "high", "search"]) query.set(id, $(id).value);
-  const now = store.number;
-  store.list = (await get(`list?${query}`)).photos;
-  const at = store.list.indexOf(now);
+  const { photos, here } = await get(`list?${query}&photo=${stage.photo?.sha256 ?? ""}`);
+  store.list = photos;
+  const at = store.list.indexOf(here);
   await go(Math.max(at, 0));
   if (!$("grid-view").hidden) grid.show();
   document.body.dataset.listed = query;
@@ -134,7 +137,10 @@ function stepBox(by) {
   say(stage.box ? `${stage.box.class} selected` : "");
 }
 
-async function jump(number) {
+// To the photo with that content, at once or when the server has told its number.
+async function jump(sha256) {
+  const number = store.of(sha256)[0]?.number;
+  awaited = number === undefined ? sha256 : undefined;
   if (number === undefined) return;
   let at = store.list.indexOf(number);
   if (at < 0) {
@@ -156,12 +162,13 @@ const actions = {
     if (!store.photo) return;
     const open = store.photo.boxes.filter((box) => box.state === "open");
     const accepted = open.map((box) => stage.change(box.id, box.class, box.xyxy));
-    act([...accepted, { set: "photo", photo: store.number, state: "reviewed" }]);
+    act([...accepted, { set: "photo", photo: store.photo.sha256, state: "reviewed" }]);
     say("reviewed");
     go(store.at + 1);
   },
   skip() {
-    act([{ set: "photo", photo: store.number, state: "skipped" }]);
+    if (!store.photo) return;
+    act([{ set: "photo", photo: store.photo.sha256, state: "skipped" }]);
     go(store.at + 1);
   },
   draw() {
@@ -220,6 +227,7 @@ async function watch() {
 
 async function begin() {
   start = await get("start");
+  known.key = start.key;
   document.title = `${start.run} · tag2box review`;
   $("run").textContent = `${start.run}: ${start.reviewed} of ${start.photos} reviewed`;
   const chosen = $("class").value || new URLSearchParams(location.search).get("class") || "";
@@ -227,6 +235,7 @@ async function begin() {
   $("class").value = start.classes.includes(chosen) ? chosen : "";
   showFigures(start.figures, start.figures_before);
   $("learned").textContent = start.moved === null ? "" : `Boxes moved in ${start.moved} photos (“Show: moved by learning”).`;
+  $("left-out").replaceChildren(...start.left_out.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
   store.forget();
   await filter();
   document.body.dataset.ready = start.key;
@@ -251,6 +260,7 @@ document.addEventListener("visibilitychange", () => {
   if (document.visibilityState === "visible" && start && !queue.pending) begin();
 });
 window.addEventListener("beforeunload", (event) => queue.pending && event.preventDefault());
+known.renew = begin;
 fillHelp();
 listen(actions, () => !$("grid-view").hidden);
 begin().then(() => start.learning.state === "working" && watch());

@@ -23,7 +23,7 @@ export class Stage {
   }
 
   open(photo, source) {
-    const same = this.photo && photo && this.photo.number === photo.number;
+    const same = this.photo && photo && this.photo.sha256 === photo.sha256;
     this.photo = photo;
     if (!same) {
       this.selected = photo.boxes.find((box) => box.state === "open")?.id ?? photo.boxes[0]?.id ?? null;
@@ -160,7 +160,7 @@ export class Stage {
   }
 
   change(id, name, xyxy, state = "accepted") {
-    return { set: "box", photo: this.photo.number, box: id, class: name, xyxy, state };
+    return { set: "box", photo: this.photo.sha256, box: id, class: name, xyxy, state };
   }
 
   setDrawing(on) {

@@ -17,6 +17,11 @@ export class Store {
     return this.records.get(this.number);
   }
 
+  // The records that are here of a photo, by its content: it may be there twice.
+  of(sha256) {
+    return [...this.records.values()].filter((record) => record.sha256 === sha256);
+  }
+
   put(record) {
     this.records.delete(record.number);
     this.records.set(record.number, record);
@@ -48,18 +53,18 @@ export class Store {
   // Do what a person asked for: `changes` are events without their ids.
   act(changes) {
     const back = changes.map((change) => this.inverse(change)).reverse();
-    this.done.push({ number: changes[0].photo, forth: changes, back });
+    this.done.push({ photo: changes[0].photo, forth: changes, back });
     this.undone = [];
     this.apply(changes);
   }
 
-  // One step back, or forth again; the number of the photo it was in.
+  // One step back, or forth again; the photo it was in, by its content.
   step(from, to, way) {
     const action = this[from].pop();
     if (!action) return undefined;
     this[to].push(action);
     this.apply(action[way]);
-    return action.number;
+    return action.photo;
   }
 
   undo() {
@@ -77,7 +82,7 @@ export class Store {
 
   // The change that takes this one back.
   inverse(change) {
-    const photo = this.records.get(change.photo);
+    const [photo] = this.of(change.photo);
     if (change.set === "photo") return { ...change, state: photo.state };
     if (change.set === "tag") {
       const now = photo.tags[change.class];
@@ -90,8 +95,10 @@ export class Store {
 
   // At once on the page, before the server has answered.
   show(change) {
-    const photo = this.records.get(change.photo);
-    if (!photo) return;
+    this.of(change.photo).forEach((photo) => this.showIn(photo, change));
+  }
+
+  showIn(photo, change) {
     if (change.set === "photo") photo.state = change.state;
     if (change.set === "tag") photo.tags[change.class] = change.tag ?? photo.own_tags[change.class];
     if (change.set !== "box") return;
