@@ -81,13 +81,13 @@ def run(
             typer.echo(f"Precision of the network: {start.precision}")
         stages = fit_prepared(start, folder, workers=workers, progress=progress)
     kept = {"images": len(images), "classes": list(images.classes), "left_out": list(start.left_out)}
-    details = {
+    notes = {
         "precision": start.precision,
         "expected": cost.to_dict(),
         "look": seen.to_dict(),
         "stages": stages,
     }
-    say(as_json, {"run": str(folder), **kept, **details}, _text(folder, stages))
+    say(as_json, {"run": str(folder), **kept, **notes}, _text(folder, stages))
 
 
 def _run_folder(out: Path | None, data: Path, images: "ImageSet") -> Path:
