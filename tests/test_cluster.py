@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from tests._toys import FAST, contents, events, make_toys
 
+from tag2box.config import Config
 from tag2box.data.reading import read_images
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.pipeline import Config
 from tag2box.run.folder import fit_run
-from tag2box.runtime import runner as runner_module
+from tag2box.runtime import stages
 from tag2box.runtime.cluster import Cluster, using
 from tag2box.runtime.config import read_settings
 from tag2box.runtime.executor import map_ordered, on_cluster
@@ -157,7 +157,7 @@ def toys(tmp_path_factory):
 
 
 # As the paper learns: neighbors, cover, SVM and refinement.
-PAPER = (*FAST, "retrain.method=none", "two_stream.weight=0")
+PAPER = (*FAST, "method=song2014")
 
 
 def learned(toys, folder, settings=FAST, cluster=None):
@@ -168,9 +168,9 @@ def learned(toys, folder, settings=FAST, cluster=None):
 
 def small_parts(patch):
     """Work comes in parts of few photos, so that there are several."""
-    patch.setattr(runner_module, "SHARD", 3)
+    patch.setattr(stages, "SHARD", 3)
     patch.setattr("tag2box.training.two_stream.SMALL", 3)
-    patch.setattr("tag2box.training.photo_parts.SMALL", 3)
+    patch.setattr("tag2box.training.known.SMALL", 3)
     patch.setattr("tag2box.training.initial.BLOCK", 32)
     patch.setattr("tag2box.neighbors.search.BLOCK", 16)
 
@@ -242,7 +242,7 @@ def test_ctrl_c_is_one_line_and_the_run_goes_on(toys, alone, tmp_path, monkeypat
     how = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "env": environment}
     how["preexec_fn"] = _hear_ctrl_c
     with subprocess.Popen(command, start_new_session=True, **how) as process:
-        while not (out / "windows").exists() and process.poll() is None:
+        while not (out / "described").exists() and process.poll() is None:
             time.sleep(0.02)
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does: all of them hear it
         error = process.communicate()[1]
@@ -278,7 +278,7 @@ def test_a_lost_scheduler_is_one_line_and_the_run_goes_on_without(toys, alone, t
     address, folder, done = process.stdout.readline().strip(), tmp_path / "run", []
 
     def kill(label, n, total):
-        if label == "windows" and n >= 3 and process.poll() is None:
+        if label == "described" and n >= 3 and process.poll() is None:
             process.kill()
             process.wait()
         done.append(label)
@@ -287,9 +287,9 @@ def test_a_lost_scheduler_is_one_line_and_the_run_goes_on_without(toys, alone, t
     monkeypatch.setitem(dask.config.config["distributed"]["comm"]["timeouts"], "connect", "2s")
     with pytest.raises(Tag2BoxError, match="with a cluster or without"), using(address, folder):
         fit_run(toys, settings, folder, workers=1, progress=kill)
-    assert "features" not in done
+    assert "competition" not in done
     assert learned(toys, folder) == alone
-    kept = [event for event in events(folder) if event.get("shards_reused") and event["stage"] == "windows"]
+    kept = [event for event in events(folder) if event.get("shards_reused") and event["stage"] == "described"]
     assert kept
     process.stdin.close()
     process.stdout.close()

@@ -62,20 +62,13 @@ ROOMS = (
     *("errors", "names", "runtime", "boxes", "images"),
     *("data", "corrections", "windows", "networks", "description"),
     *("neighbors", "cover", "mil", "training"),
-    *("detection", "evaluation", "config", "methods", "pipeline", "run"),
+    *("detection", "evaluation", "config", "methods", "pipeline", "run", "exports"),
     *("report", "web", "review", "serving", "reproduce", "demo", "cli"),
 )
 # Where something is learned, or made that learning reads.
 LEARNING = {
-    "windows",
-    "networks",
-    "description",
-    "neighbors",
-    "cover",
-    "mil",
-    "training",
-    "methods",
-    "pipeline",
+    *("windows", "networks", "description"),
+    *("neighbors", "cover", "mil", "training", "methods", "pipeline"),
 }
 
 

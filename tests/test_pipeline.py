@@ -36,7 +36,7 @@ from tag2box.runtime.store import Store
 SOURCE = Path(t2b.__file__).parent
 STAGES = (
     *("description", "described", "object_maps", "objectness", "activations", "competition"),
-    *("two_stream", "boxes", "retrained", "findings"),
+    *("prior", "two_stream", "boxes", "retrained", "findings"),
 )
 PAPER = ("description", "described", "compared", "degrees", "covers", "initial", "refined", "findings")
 CONFIG = read_settings(Config(), None, FAST)
@@ -146,7 +146,7 @@ def keys_of(folder, images, config):
     """The key of every stage of a run with that `config`, and of its detector."""
     start = prepare(images, config, folder)
     run = Keys(folder)
-    detector = learn(start.images, start.config, run)
+    detector = learn(start.images, hash_photos(images), start.config, run)
     return {**run.keys, "detector": run.key_of(detector)}
 
 

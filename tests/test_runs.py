@@ -5,21 +5,20 @@ import shutil
 import sys
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from tests._toys import FAST, contents, make_toys
 
 import tag2box as t2b
-from tag2box import pipeline, run_notes, stages
 from tag2box.cli.app import main
 from tag2box.cli.run import _run_folder
+from tag2box.config import Config
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.pipeline import Config
+from tag2box.report.collecting import write_report
+from tag2box.run import notes
 from tag2box.run.folder import RunFolder, detect_run, fit_run, mined_windows
 from tag2box.run.notes import write_run
 from tag2box.runtime.config import read_settings
 from tag2box.runtime.files import checked_json
-from tag2box.runtime.stages import Runner
 from tag2box.runtime.store import Store
 
 CONFIG = read_settings(Config(), None, FAST)
@@ -100,7 +99,7 @@ def test_a_damaged_evaluation_json_is_one_line(run, how, images):
 
 
 def test_a_run_folder_of_a_newer_version_is_left_alone(run, images, monkeypatch):
-    monkeypatch.setattr(run_notes, "FORMAT", 99)
+    monkeypatch.setattr(notes, "FORMAT", 99)
     write_run(Store(run), images, ["0" * 64] * len(images), None)
     (run / "config.toml").write_text("[from_the_future]\nx = 1\n")
     monkeypatch.undo()
@@ -111,22 +110,29 @@ def test_a_run_folder_of_a_newer_version_is_left_alone(run, images, monkeypatch)
     assert contents(run) == before
 
 
-def interrupted(images, config, folder, monkeypatch):
-    """A run that is stopped before it has a detector."""
+class Killed(BaseException):
+    """Nothing behind it is done, as when a process is killed."""
 
-    def stop(*_, **__):
-        raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "retrain", stop)
-        with pytest.raises(KeyboardInterrupt):
+def interrupted(images, config, folder, stage="retrained"):
+    """A run that is stopped when it comes to a stage, which is noted by then."""
+    real = Store.has
+
+    def stop(store, name, key):
+        if name == stage:
+            raise Killed
+        return real(store, name, key)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Store, "has", stop)
+        with pytest.raises(Killed):
             fit_run(images, config, folder, workers=1)
 
 
 def test_an_interrupted_run_leaves_the_old_detector_and_says_whose_it_is(run, images, monkeypatch, capsys):
     old = (run / "detector.npz").read_bytes()
     assert RunFolder(run).outdated is None
-    interrupted(images, OTHER, run, monkeypatch)
+    interrupted(images, OTHER, run)
     folder = RunFolder(run)
     assert (run / "detector.npz").read_bytes() == old
     assert "is of earlier settings than those of the last run: `tag2box run" in folder.outdated
@@ -141,6 +147,53 @@ def test_an_interrupted_run_leaves_the_old_detector_and_says_whose_it_is(run, im
     fit_run(images, OTHER, run, workers=1)
     assert (run / "detector.npz").read_bytes() != old
     assert RunFolder(run).outdated is None
+
+
+@pytest.mark.parametrize("stage", ["description", "described", "two_stream", "retrained", "findings"])
+def test_a_killed_run_with_the_same_settings_leaves_the_folder_as_it_was(run, made, images, stage):
+    interrupted(images, CONFIG, run, stage)
+    assert contents(run) == contents(made)
+    folder = RunFolder(run)
+    assert folder.outdated is None
+    assert len(mined_windows(folder)) == 3
+    assert len(folder.detected()) == 1
+    assert write_report(run).is_file()
+
+
+def test_a_folder_is_always_of_one_run(run, images, monkeypatch):
+    """Killed before any write: settings, photos, keys and results are those of the one or of the other."""
+    other = images.take([0, 1, 2, 3])
+    for last in range(40):
+        folder = shutil.copytree(run, run.parent / "killed")
+        count, real = [0], Store.write
+
+        def write(store, name, content, count=count, last=last, real=real):
+            if count[0] == last:
+                raise Killed
+            count[0] += 1
+            return real(store, name, content)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Store, "write", write)
+            try:
+                fit_run(other, OTHER, folder, workers=1)
+            except Killed:
+                ended = False
+            else:
+                ended = True
+        state = RunFolder(folder)
+        if state.has("described"):
+            assert len(state.result("described")) == len(state.images)
+        if state.has("findings"):
+            assert len(mined_windows(state)) == (state.images.tags == 1).sum()
+            assert state.config.retrain.C == (OTHER if len(state.images) == 4 else state.config).retrain.C
+        if state.outdated is None:
+            assert (state.config.retrain.C == OTHER.retrain.C) == (len(state.images) == 4)
+        shutil.rmtree(folder)
+        if ended:
+            break
+    assert ended
+    assert last > 10
 
 
 def test_a_detector_is_known_by_its_content(run, images):
@@ -170,14 +223,14 @@ def test_clean_keeps_unfinished_detections(run, images, monkeypatch):
     assert len(RunFolder(run).detected()) == 2
 
 
-def test_clean_keeps_an_unfinished_stage_of_the_last_settings(run, images, monkeypatch):
-    interrupted(images, OTHER, run, monkeypatch)
+def test_clean_keeps_an_unfinished_stage_of_the_last_settings(run, images):
+    interrupted(images, OTHER, run)
     folder = RunFolder(run)
-    part = folder.store.shards("retrain", folder.keys["retrain"])
-    part.save(0, 1, 7)
+    parts = folder.store.parts("retrained", folder.keys["retrained"], ())
+    parts.add(0, 1, 7)
     removed = folder.clean(remove=True)
-    assert {path.parent.name for path in removed} == {"retrain", "findings"}
-    assert part.load(0, 1) == 7
+    assert {path.parent.name for path in removed} == {"retrained", "findings"}
+    assert dict(parts.intact([(0, 1)], print)) == {(0, 1): 7}
 
 
 def test_data_with_dots_in_their_names_have_run_folders_of_their_own(images, tmp_path):
@@ -189,17 +242,16 @@ def test_data_with_dots_in_their_names_have_run_folders_of_their_own(images, tmp
     assert folders == ["photos.v1", "photos.v2", "tags.v1"]
 
 
-def test_keys_of_a_folder_are_those_of_its_last_run(run, images):
-    folder = RunFolder(run)
-    assert folder.keys == stages.stage_keys(images, folder.config, Runner(Store(run)))
-    stored = json.loads((run / "run.json").read_text())
-    assert checked_json({k: v for k, v in stored.items() if k != "crc"}) == (run / "run.json").read_text()
+@pytest.mark.parametrize("how", [each for each in DAMAGES if each != "flipped"])
+def test_damaged_keys_are_one_line_and_the_next_run_writes_them_anew(run, made, images, how):
+    damage(run / "stages.json", how)
+    with pytest.raises(Tag2BoxError, match=r"stages.json is damaged .* takes the run to its end"):
+        RunFolder(run)
+    assert all(cost["reused"] for cost in fit_run(images, CONFIG, run, workers=1).values())
+    assert contents(run) == contents(made)
 
 
-def test_a_run_of_before_boxes_were_voted_shows_its_windows(run, monkeypatch):
-    folder = RunFolder(run)
-    windows, found = folder.result("windows"), folder.result(folder.last_stage)
-    assert len(mined_windows(folder)) == sum(map(len, found.mined)) > 0
-    old = {"windows": windows, folder.last_stage: replace(found, boxes=())}
-    monkeypatch.setattr(folder, "result", old.__getitem__)
-    assert mined_windows(folder).xyxy.tolist() == windows.xyxy[np.concatenate(found.mined)].tolist()
+def test_notes_are_sealed(run):
+    for name in ("run.json", "stages.json", "detections.json"):
+        stored = json.loads((run / name).read_text())
+        assert checked_json({k: v for k, v in stored.items() if k != "crc"}) == (run / name).read_text()

@@ -20,7 +20,7 @@ import sklearn.svm  # noqa: F401
 
 import tag2box.run.estimator  # noqa: F401
 from tag2box.cli.app import main
-from tag2box.runtime import runner
+from tag2box.runtime import stages
 from tag2box.windows.search import WindowsConfig, search_windows
 
 CHANGES = {"os.mkdir", "os.remove", "os.rename", "os.rmdir"}
@@ -85,7 +85,7 @@ def serve(words, last, log, disk):
 
 
 if __name__ == "__main__":
-    runner.SHARD = 2  # many shards of few photos
+    stages.SHARD = 2  # many shards of few photos
     search_windows(
         np.zeros((64, 64, 3), np.uint8), WindowsConfig(mode="single")
     )  # kernels, loaded once for all

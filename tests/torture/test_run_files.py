@@ -7,7 +7,14 @@ from tests._run_files import check, kinds, make
 
 from tag2box import Detector, Tag2BoxError
 
-WALKED = {"run run.json", "run config.toml", "run detector.npz", "run corrections.jsonl", "run events.jsonl"}
+WALKED = {
+    "run run.json",
+    "run stages.json",
+    "run config.toml",
+    "run detector.npz",
+    "run corrections.jsonl",
+    "run events.jsonl",
+}
 
 
 @pytest.fixture(scope="module")

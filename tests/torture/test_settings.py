@@ -7,14 +7,14 @@ import pytest
 from tests._toys import FAST, make_toys
 
 import tag2box as t2b
+from tag2box.config import Config
 from tag2box.errors import InputError
-from tag2box.pipeline import Config
 from tag2box.run.folder import RunFolder, detect_run, fit_run
 from tag2box.runtime.checks import Choice
 from tag2box.runtime.config import declarations, read_settings, toml_value
 
 # Settings that only some runs read, and what makes a run read them.
-PAPER = ("two_stream.weight=0", "retrain.method=none")
+PAPER = ("method=song2014",)
 READ_BY = {
     "cover": PAPER,
     "initial": PAPER,

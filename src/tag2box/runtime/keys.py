@@ -43,7 +43,7 @@ def _content(value: Any, made: Callable[[Any], str | None]) -> Any:
         return int(number) if isinstance(number, float) and number.is_integer() else number
     if key := made(value):
         return {"made": key}
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:  # objects are only addresses
         data = np.ascontiguousarray(value)
         return {"array": [data.dtype.str, data.shape, hashlib.sha256(data.data).hexdigest()]}
     if isinstance(value, list | tuple):
