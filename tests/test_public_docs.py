@@ -3,7 +3,7 @@
 import doctest
 import inspect
 import re
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
