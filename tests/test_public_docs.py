@@ -34,7 +34,7 @@ def test_every_public_name_has_its_sections(name):
 def test_every_setting_is_exported_and_documented_with_its_default(stage):
     config = getattr(tag2box.Config(), stage.name)
     assert type(config).__name__ in tag2box.__all__
-    told = re.findall(r"^    (\w+) : .*default=(.*)$", type(config).__doc__, flags=re.MULTILINE)
+    told = re.findall(r"^(\w+) : .*default=(.*)$", inspect.getdoc(type(config)), flags=re.MULTILINE)
     known = {each.name: getattr(config, each.name) for each in fields(config)}
     assert {name: repr(value).replace("'", '"') for name, value in known.items()} == dict(told)
 
