@@ -19,7 +19,7 @@ from tag2box.description.photos import (
     hash_photos,
     sample_photos,
 )
-from tag2box.description.projection import fit_projection
+from tag2box.description.projection import Projection, fit_projection
 from tag2box.description.resolving import resolve
 from tag2box.description.whole_photo import Seen, WholePhoto
 from tag2box.errors import InputError
