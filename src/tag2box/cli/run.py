@@ -1,6 +1,7 @@
 """`tag2box run`: learn to find objects from images and tags."""
 
 import os
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,6 +22,7 @@ from tag2box.cli.options import (
 from tag2box.errors import InputError, Tag2BoxError
 
 if TYPE_CHECKING:
+    from tag2box.config import Config
     from tag2box.images import ImageSet
     from tag2box.run.costs import Estimate
     from tag2box.run.settings import Start
@@ -55,19 +57,14 @@ def run(
 
     Example: tag2box run photos --tags tags.csv --out runs/photos
     """
-    from tag2box.config import METHODS, Config
     from tag2box.data.reading import read_images
     from tag2box.run.costs import estimate, timed
     from tag2box.run.folder import fit_prepared
     from tag2box.run.settings import prepare
-    from tag2box.runtime.checks import check_choice
     from tag2box.runtime.cluster import using
-    from tag2box.runtime.config import read_settings
 
     check_on_error(on_error)
-    check_choice("--method", method, METHODS)
-    preset = Config.song2014() if method == "song2014" else Config()
-    settings = read_settings(preset, config, sets or ())
+    settings = _settings(method, config, sets or ())
     images = read_images(data, tags, split, classes=classes or None, on_error=on_error)
     folder = _run_folder(out, data, images)
     with shown() as progress, using(cluster, folder):
@@ -90,6 +87,16 @@ def run(
         "stages": stages,
     }
     say(as_json, answer, _text(folder, stages))
+
+
+def _settings(method: str, config: Path | None, sets: Sequence[str]) -> "Config":
+    from tag2box.config import METHODS, Config
+    from tag2box.runtime.checks import check_choice
+    from tag2box.runtime.config import read_settings
+
+    check_choice("--method", method, METHODS)
+    preset = Config.song2014() if method == "song2014" else Config()
+    return read_settings(preset, config, sets)
 
 
 def _announce(start: "Start", cost: "Estimate", folder: Path) -> None:
