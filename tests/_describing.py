@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from tag2box.description.config import MapsConfig
-from tag2box.description.describe import describe, photo_map, raw_width
+from tag2box.description.describe import describe, photo_map, raw_widths
 from tag2box.description.description import Description
 from tag2box.description.projection import Projection
 from tag2box.description.resolving import resolve
@@ -17,7 +17,7 @@ def described_by(features, maps=None, projection=None, context=None, windows=Non
     if projection is None:
         features = replace(features, dtype="float32")
     settings = resolve(windows or WindowsConfig(), features, maps)
-    return Description(settings, projection or unprojected(raw_width(settings)), context)
+    return Description(settings, projection or unprojected(sum(raw_widths(settings))), context)
 
 
 def unprojected(width):

@@ -20,7 +20,6 @@ from tag2box.description.crops import pool_map
 from tag2box.description.describe import describe
 from tag2box.description.photos import describe_photos, hash_photos
 from tag2box.description.resolving import resolved
-from tag2box.description.whole_photo import WholePhoto
 from tag2box.errors import InputError
 from tag2box.networks.content import network_hash
 from tag2box.networks.inference import EngineOptions, Part
@@ -109,23 +108,19 @@ def test_every_new_setting_of_the_toml_counts(tmp_path):
     assert len(hashes) == 5
 
 
-def test_maps_of_tokens_are_as_large_as_was_said(tmp_path):
+def test_a_map_of_tokens_has_a_cell_for_every_patch(tmp_path):
     path = write_vit(tmp_path / "v.onnx", patch=14, toml=vit_toml(14))
-    sizes = [(90, 120), (140, 30), (1, 1)]
-    net = WholePhoto(load_network(path), EngineOptions())
-    shapes = net.shapes(np.array(sizes), 112)
-    assert shapes.tolist() == [[6, 8], [8, 2], [8, 8]]
-    assert net.channels == 16
-    maps = [map_at(np.zeros((*size, 3), np.uint8), 112, settings(path)) for size in sizes]
-    assert [m.shape for m in maps] == [(*shape, 16) for shape in shapes.tolist()]
+    maps = [
+        map_at(np.zeros((*size, 3), np.uint8), 112, settings(path)) for size in [(90, 120), (140, 30), (1, 1)]
+    ]
+    assert [map_.shape for map_ in maps] == [(6, 8, 16), (8, 2, 16), (8, 8, 16)]
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_network_of_one_size_has_photos_resized_to_it(tmp_path, photo, runtime):
     path = write_vit(tmp_path / "v.onnx", size=64, toml=vit_toml(size=64))
     config = settings(path, runtime=runtime)
-    shapes = WholePhoto(load_network(path), EngineOptions(runtime=runtime)).shapes(np.array([[90, 120]]), 512)
-    assert shapes.tolist() == [[8, 8]]
+    assert map_at(photo, 512, config).shape == (8, 8, 16)
     small = np.asarray(Image.fromarray(photo).resize((64, 64), Image.Resampling.BILINEAR))
     np.testing.assert_allclose(map_at(photo, 512, config), map_at(small, 512, config), atol=0.02)
     boxes = np.array([[0, 0, 120, 90], [30, 0, 60, 45]], np.float32)

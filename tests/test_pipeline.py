@@ -175,10 +175,10 @@ FROM_SONG = {name: {*PAPER[i:], "detector"} for i, name in enumerate(PAPER)}
         ("maps.context=0", FROM["description"]),
         ("maps.ring=0.5", FROM["objectness"] - {"activations"}),
         ("maps.components=5", FROM["object_maps"] - {"activations"}),
-        ("two_stream.prior=2", FROM["two_stream"]),
+        ("two_stream.iterations=7", FROM["prior"]),
         ("retrain.C=0.01", FROM["retrained"]),
         ("retrain.tag_weight=0.1", FROM["retrained"]),
-        ("two_stream.weight=0.25", FROM["two_stream"]),
+        ("two_stream.weight=0.25", FROM["prior"]),
         ("detect.vote_iou=0.7", FROM["findings"]),
         ("detect.iou_threshold=0.5", {"detector"}),
         ("cover.k=0.9", set()),
@@ -309,7 +309,7 @@ def test_a_new_version_of_a_stage_is_computed_with_all_that_depends_on_it(run, i
     monkeypatch.setattr(Run, "_key", newer)
     after = keys_of(run, images, CONFIG)
     different = {stage for stage in before if before[stage] != after[stage]}
-    if name in ("description", "findings"):  # what comes behind knows them by their content
+    if name in ("description", "prior", "findings"):  # what comes behind knows them by their content
         assert different == {name}
     else:
         assert different == FROM[name] - ({"activations"} if name in ("object_maps", "objectness") else set())

@@ -166,9 +166,7 @@ def test_workers_are_told_the_precision(images, monkeypatch, tmp_path):
 
     monkeypatch.setattr(resolving, "measure_precision", lambda _config: Speeds("f16", {}))
     monkeypatch.setattr(photos, "map_ordered", map_ordered)
-    monkeypatch.setattr(
-        "tag2box.pipeline.hash_photos", lambda images, **_: photos.Photos(images.paths, images.ids)
-    )
+    hashed = photos.Photos(images.paths, images.ids)
     with pytest.raises(EnoughError):
-        learn(images, CONFIG, Run(Store(tmp_path), workers=2))
+        learn(images, hashed, CONFIG, Run(Store(tmp_path), workers=2))
     assert told == ["f16"]

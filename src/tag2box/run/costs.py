@@ -107,7 +107,7 @@ def _bytes_of_photo(config: Config, taken: PhotoTime) -> int:
     """Its windows, their vectors and its map, as they are stored."""
     h, w, channels = taken.map_shape
     raw = (channels or 320) * config.features.grid**2
-    width = min(config.features.dimensions or raw, raw)
+    width = min(config.features.dimensions or raw, raw) * (2 if config.features.mode == "pyramid" else 1)
     map_bytes = 0
     if config.keeps_maps:
         map_bytes = 2 * h * w * channels
