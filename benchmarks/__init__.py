@@ -5,9 +5,14 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tag2box.description.config import FeaturesConfig, MapsConfig
+from tag2box.description.description import Description, fit_description
+from tag2box.description.photos import draw_photos, hash_photos, sample_photos
+from tag2box.description.record import Described
+from tag2box.description.resolving import resolve
 from tag2box.images import ImageSet
 from tag2box.run.folder import RunFolder
-from tag2box.windows.search import Windows, find_windows
+from tag2box.windows.search import WindowsConfig
 
 DATA = Path(os.environ.get("TAG2BOX_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
@@ -59,9 +64,17 @@ def trained() -> RunFolder:
     return RunFolder(path)
 
 
-def top_windows(images: ImageSet, most: int) -> Windows:
-    """At most `most` windows of each image, the likeliest objects first."""
-    windows = find_windows(images, workers=None)
-    return Windows.concatenate(
-        [Windows.of_image(windows[i][:most], windows.sizes[i]) for i in range(len(windows))]
-    )
+def fitted(
+    images: ImageSet, windows: WindowsConfig, features: FeaturesConfig, maps: MapsConfig | None = None
+) -> Description:
+    """How a run over these images would describe photos with these settings."""
+    settings = resolve(windows, features, maps)
+    sample = sample_photos(draw_photos(hash_photos(images), settings), settings, workers=None)
+    return fit_description(sample, settings)
+
+
+def under_key(described: Described, key: str) -> Described:
+    """The same, known to stages by `key`: a hash of what is in it would take its time."""
+    kind = type("Described", (Described,), {"key": lambda _: key})
+    known: Described = kind(described.windows, described.X, described.maps)
+    return known

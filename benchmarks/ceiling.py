@@ -9,7 +9,6 @@ import numpy as np
 from benchmarks import Line, data, trained
 from tag2box.boxes import iou_matrix
 from tag2box.data.reading import read_images
-from tag2box.description.record import Features
 from tag2box.detection.detections import Detections
 from tag2box.detection.suppression import detect_windows
 from tag2box.evaluation.scores import evaluate
@@ -31,17 +30,17 @@ def overlaps(images, windows):
     return out
 
 
-def supervised(images, windows, features, overlap):
+def supervised(images, windows, X, overlap):
     """Mean AP on every FOLDS-th photo, learned from the others."""
     held_out = np.arange(len(images)) % FOLDS == 0
     learned = np.repeat(~held_out, windows.counts)
     positives = [np.flatnonzero(learned & (column >= 0.6)) for column in overlap.T]
     negatives = [Spans.of_rows(np.flatnonzero(learned & (column < 0.3))) for column in overlap.T]
-    weights = train_svms(features, positives, negatives, InitialConfig())
+    weights = train_svms(X, positives, negatives, InitialConfig())
     photos = np.flatnonzero(held_out)
     parts = [
         detect_windows(
-            score_windows(features.X[windows.offsets[i] : windows.offsets[i + 1]], weights),
+            score_windows(X[windows.offsets[i] : windows.offsets[i + 1]], weights),
             windows[i],
             image=k,
             classes=images.classes,
@@ -56,12 +55,13 @@ def run():
     run = trained()
     images = read_images(data("voc20") / "VOC2007", split="trainval").only(run.images.classes)
     images = images.take([images.ids.index(name) for name in run.images.ids])
-    windows, features = run.result("windows"), run.result("features")
-    crops = run.result("projection").A.shape[1]
+    described = run.result("described")
+    windows, X = described.windows, described.X
+    crops = run.result("description").projection.A.shape[1]
     overlap = overlaps(images, windows)
     reached = np.mean([overlap[windows.rows_of([i]), c].max() >= 0.5 for i, c in _objects(images)])
-    plain = supervised(images, windows, Features(features.X[:, :crops], features.offsets), overlap)
-    whole = supervised(images, windows, features, overlap)
+    plain = supervised(images, windows, X[:, :crops], overlap)
+    whole = supervised(images, windows, X, overlap)
     quality = f"{windows.counts.mean():.0f} windows a photo, {reached:.1%} of photo-class pairs reached"
     yield Line("supervised AP07 missed", 100 - whole, 100 - plain, "points", "crops without context", quality)
 

@@ -6,10 +6,9 @@ The CorLoc table needs a run on voc6 trainval, named by TAG2BOX_RUN.
 from time import process_time
 
 import numpy as np
-from tag2box.cover.snapping import above_chance, best_share, contrast, snap
 
 from benchmarks import Line, Skip, data, trained
-from tag2box.cover.degrees import compared
+from tag2box.cover.compared import compare
 from tag2box.cover.graph import cover_graph
 from tag2box.cover.greedy import greedy_cover
 from tag2box.cover.mining import negative_mining
@@ -70,7 +69,7 @@ def against_apricot():
     try:
         from apricot import MaxCoverageSelection
     except ImportError as error:
-        raise Skip("apricot-select is not installed") from error
+        raise Skip("apricot-select is not installed: pip install it") from error
     from scipy.sparse import csr_matrix
 
     graph = made_graph(20_000, 125, seed=1)
@@ -96,53 +95,36 @@ def corloc_table():
     run = trained()
     if run.images.ids != images.ids or run.images.classes != images.classes:
         raise Skip("the run that TAG2BOX_RUN names was learned from other images than voc6 trainval")
-    windows, share = run.result("windows"), run.result("objectness").objectness
-    X, offsets = compared(run.result("features"), run.config.cover), windows.offsets
+    described = run.result("described")
+    windows = described.windows
+    compared = compare((described, np.ones(len(images), bool)), run.config.cover.dimensions)
     positive = np.flatnonzero((images.tags == 1).any(axis=1))
     queries = windows.rows_of(positive)
     most = max(len(images.positives(name)) for name in images.classes) // 2
-    table = group_neighbors(X, offsets, queries, most, workers=None)
+    table = group_neighbors(compared.X, compared.offsets, queries, most, workers=None)
     authors = measured(images, [authors_windows(images, name) for name in images.classes])
-    found = {}
-    for c, name in enumerate(images.classes):
-        firsts = first_windows(table, images.positives(name), windows.xyxy, offsets, share[:, c])
+    by_method = {}
+    for name in images.classes:
+        firsts = first_windows(table, images.positives(name), windows.xyxy)
         for method, first in firsts.items():
-            found.setdefault(method, []).append(first)
-    for method, firsts in found.items():
+            by_method.setdefault(method, []).append(first)
+    for method, firsts in by_method.items():
         result = measured(images, firsts)
         quality = " ".join(f"{name} {result[name]:.2f}" for name in images.classes)
         quality = f"{result.mean:.3f}: {quality}"
         yield Line(f"missed: {method}", 1 - result.mean, 1 - authors.mean, "", "authors' windows", quality)
 
 
-def first_windows(table, positive, xyxy, offsets, objectness):
-    """{method: (images, the first window of each)}, each as it is and snapped by contrast and objectness."""
-    k = max(len(positive) // 2, 1)
-    graph = cover_graph(table, positive, k)
-    degree = np.zeros(len(xyxy))
-    degree[graph.V] = above_chance(graph, len(offsets) - 1)
-    score = contrast(xyxy, offsets, degree)
-    seeds = best_share(score, offsets, 0.05)
+def first_windows(table, positive, xyxy):
+    """{method: (images, the first window of each)}."""
+    graph = cover_graph(table, positive, max(len(positive) // 2, 1))
     covers = {
         "marginal": greedy_cover(graph),
         "score": greedy_cover(graph, method="score"),
         "negative mining": negative_mining(table, positive),
-        "marginal, contrast seeds": greedy_cover(cover_graph(table, positive, k, seeds)),
     }
-    found = {}
-    for method, cover in covers.items():
-        made = {
-            method: cover,
-            f"{method}, by contrast": snap(cover, xyxy, offsets, score),
-            f"{method}, by objectness": snap(cover, xyxy, offsets, objectness),
-        }
-        for name, each in made.items():
-            images, rows = each.first()
-            found[name] = images, xyxy[rows]
-    for name, alone in (("contrast alone", score), ("objectness alone", objectness)):
-        rows = [offsets[i] + alone[offsets[i] : offsets[i + 1]].argmax() for i in positive]
-        found[name] = positive, xyxy[rows]
-    return found
+    firsts = {method: cover.first() for method, cover in covers.items()}
+    return {method: (images, xyxy[rows]) for method, (images, rows) in firsts.items()}
 
 
 def authors_windows(images, name):

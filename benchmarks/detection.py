@@ -22,7 +22,7 @@ from tag2box.data.reading import read_images
 PHOTOS, ROUNDS = 32, 3
 # VOC 2007.
 TRAINVAL, TEST = 5011, 4952
-DESCRIBED = ("windows", "maps", "features")
+DESCRIBED = ("sample", "description", "described")
 
 
 def run():
@@ -36,7 +36,7 @@ def run():
 
 def one_photo(detector, paths):
     """The median photo on two threads, against one whose windows are all described in full."""
-    every = replace(detector, detect_config=replace(detector.detect_config, full_windows=0))
+    every = replace(detector, settings=replace(detector.settings, full_windows=0))
     ours, rival = (np.median(best(one, paths)) for one in (detector, every))
     n = len(detector.classes)
     return Line(
@@ -67,20 +67,20 @@ def hour(learned, images):
         rounds = [stages(learned, images, Path(folder) / str(i), 2) for i in range(ROUNDS)]
     wall = {name: min(each[name][0] for each in rounds[1:]) / len(images) for name in rounds[0]}
     learning = learning_seconds(learned.folder) * TRAINVAL / len(learned.images)
-    total = TRAINVAL * sum(wall[name] for name in DESCRIBED) + learning + TEST * wall["detections"]
+    total = TRAINVAL * wall["described"] + learning + TEST * wall["detections"]
     each = ", ".join(f"{name} {seconds:.3f}" for name, seconds in wall.items())
     quality = f"s a photo: {each}; learning {learning:.0f} s"
     return Line("VOC 2007, projected", total / 60, 60.0, "min", "the limit", quality, bar=1.0)
 
 
 def learning_seconds(folder):
-    """What the stages behind the features took, by the notes of the run; the last note of each counts."""
+    """What the stages behind the description took, by the notes of the run; the last note of each counts."""
     took = {}
     for line in (Path(folder) / "events.jsonl").read_text().splitlines():
         event = json.loads(line)
         if event["event"] == "finished" and not event.get("reused"):
             took[event["stage"]] = event["seconds"]
-    if "features" not in took:
+    if "described" not in took:
         raise Skip("the run of TAG2BOX_RUN was not computed in one go: its notes lack a stage")
     return sum(seconds for stage, seconds in took.items() if stage not in DESCRIBED)
 

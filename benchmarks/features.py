@@ -9,19 +9,16 @@ from dataclasses import replace
 
 import numpy as np
 from PIL import Image
-from tag2box.features.extract import find_features, find_projection
 
-from benchmarks import Line, Skip, data, top_windows
+from benchmarks import Line, Skip, data, fitted
 from tag2box.data.decoding import read_image
 from tag2box.data.reading import read_images
-from tag2box.description.config import FeaturesConfig
-from tag2box.description.context import Context, Photo, vectors_of_photos
-from tag2box.description.describe import photo_map, window_features
+from tag2box.description.config import FeaturesConfig, MapsConfig
+from tag2box.description.describe import describe, raw_photo
 from tag2box.description.modes import padded
-from tag2box.description.projection import Projection
-from tag2box.description.resolving import measure_precision
+from tag2box.description.resolving import measure_precision, resolve
 from tag2box.networks.network import load_network
-from tag2box.windows.search import find_windows, selective_search
+from tag2box.windows.search import WindowsConfig, find_windows, selective_search
 
 DEFAULT = FeaturesConfig()
 PHOTOS, ROUNDS = 40, 3
@@ -30,32 +27,25 @@ PHOTOS, ROUNDS = 40, 3
 def run():
     everything = read_images(data("voc6") / "VOC2007", split="trainval")
     images = everything.take(np.random.default_rng(0).permutation(len(everything))[:PHOTOS])
-    windows = top_windows(images, 200)
-    projection = find_projection(images, windows, DEFAULT)
-    yield speed(images, windows, projection)
+    config = WindowsConfig(max_windows=200)
+    windows = find_windows(images, config, workers=None)
+    description = fitted(images, config, DEFAULT)
+    yield speed(images, windows, description)
     few = images.take(np.arange(12))
     yield against_before(few, find_windows(few))
-    yield one_photo(images, projection)
-    yield precision(images, windows)
+    yield one_photo(images, description)
+    yield precision(images)
     yield first_feature()
     yield memory()
 
 
-def speed(images, windows, projection):
+def speed(images, windows, description):
     """CPU and wall time per window of `shared`, and of warp at 224 px in onnxruntime, round by round."""
     session = rival_session()
     few = [windows[i][:32] for i in range(3)]  # the rival is slow: three photos are enough for it
     ours, rivals = [], []
     for _ in range(ROUNDS):
-        ours.append(
-            timed(
-                lambda: [
-                    window_features(path, windows[i], projection, DEFAULT, threads=2)
-                    for i, path in enumerate(images.paths)
-                ],
-                len(windows.xyxy),
-            )
-        )
+        ours.append(timed(lambda: describe_all(images, windows, description, 2), len(windows.xyxy)))
         rivals.append(
             timed(
                 lambda: [warp_rival(session, images.paths[i], boxes) for i, boxes in enumerate(few)],
@@ -65,6 +55,12 @@ def speed(images, windows, projection):
     (wall, cpu), (rival_wall, rival_cpu) = np.min(ours[1:], axis=0), np.min(rivals[1:], axis=0)
     quality = f"{1 / wall:.0f} windows/s against {1 / rival_wall:.0f}; {rival_cpu / cpu:.1f} x in CPU time"
     return Line("one window", 1e3 * wall, 1e3 * rival_wall, "ms", "warp 224 px, fp32 onnxruntime", quality)
+
+
+def describe_all(images, windows, description, threads=1):
+    """The photos one after the other, with windows that are known already."""
+    for i, path in enumerate(images.paths):
+        describe(path, description, boxes=windows[i], threads=threads)
 
 
 def rival_session():
@@ -107,14 +103,13 @@ def against_before(images, windows):
     before = replace(
         DEFAULT, levels=(724, 512, 362, 256, 181), cut="block7", precision=min(exact, key=exact.get)
     )
-    context = Context(np.zeros(320, np.float32), np.eye(320, 192, dtype=np.float32), 0.4, 14.0, 1024)
-    maps = [photo_map(path, 512, DEFAULT) for path in images.paths]
-    photos = [Photo(path, maps[i], windows.sizes[i], windows[i]) for i, path in enumerate(images.paths)]
-    figures = {}
+    described = {
+        config: fitted(images, WindowsConfig(), config, MapsConfig()) for config in (DEFAULT, before)
+    }
+    figures = {config: [] for config in described}
     for config in (DEFAULT, before) * ROUNDS:  # in turns
-        projection = Projection(np.zeros(1280, np.float32), np.eye(1280, 512, dtype=np.float32), "l2", 20.0)
-        job = timed(lambda c=config, p=projection: list(vectors_of_photos(photos, p, context, c)), 1)
-        figures.setdefault(config, []).append(job[1])
+        job = timed(lambda c=config: describe_all(images, windows, described[c]), 1)
+        figures[config].append(job[1])
     ours, rival = (len(windows.xyxy) / min(figures[config][1:]) for config in (DEFAULT, before))
     quality = f"{ours:.0f} windows/s against {rival:.0f} by CPU time; {speeds.precision}"
     return Line(
@@ -122,28 +117,26 @@ def against_before(images, windows):
     )
 
 
-def one_photo(images, projection):
+def one_photo(images, description):
     """A 500 px photo with 500 windows, from the file to the vectors."""
     photo = read_image(images.paths[0])
     boxes = selective_search(photo)[:500]
     seconds = min(
-        timed(lambda: window_features(images.paths[0], boxes, projection, DEFAULT, threads=2), 1)[0]
+        timed(lambda: describe(images.paths[0], description, boxes=boxes, threads=2), 1)[0]
         for _ in range(ROUNDS)
     )
     quality = f"{len(boxes)} windows, {photo.shape[1]} x {photo.shape[0]} px"
     return Line("one photo", seconds, 1.0, "s", "the limit", quality)
 
 
-def precision(images, windows):
+def precision(images):
     """Mean cosine of the raw vectors in reduced precision to those in fp32."""
-    raw = replace(DEFAULT, dimensions=None, norm="l2", length=1.0, dtype="float32")
-    chosen = images.take(np.arange(6))
-    some = windows.part(0, 6)
-    identity = find_projection(chosen, some, raw)
-    reduced, full = (
-        find_features(chosen, some, identity, replace(raw, precision=p)).X for p in ("bf16", "f32")
-    )
-    cosine = (reduced * full).sum(axis=1)
+    unit = []
+    for name in ("bf16", "f32"):
+        settings = resolve(WindowsConfig(max_windows=200), replace(DEFAULT, precision=name), None)
+        raw = np.concatenate([raw_photo(path, settings).X for path in images.paths[:6]])
+        unit.append(raw / np.linalg.norm(raw, axis=1, keepdims=True))
+    cosine = (unit[0] * unit[1]).sum(axis=1)
     quality = f"mean cosine {cosine.mean():.4f}, worst window {cosine.min():.4f}"
     return Line("1 - cosine to fp32", 1 - cosine.mean(), 0.01, "", "the limit", quality)
 
@@ -152,18 +145,19 @@ FIRST = """
 import numpy as np, sys, time
 started = time.perf_counter()
 from tag2box.description.config import FeaturesConfig
-from tag2box.description.describe import window_features
+from tag2box.description.describe import describe
+from tag2box.description.description import Description
 from tag2box.description.projection import Projection
-from tag2box.description.context import Context, Photo, vectors_of_photos
-from tag2box.description.projection import Projection
-config = FeaturesConfig()
+from tag2box.description.resolving import resolve
+from tag2box.windows.search import WindowsConfig
+settings = resolve(WindowsConfig(), FeaturesConfig(), None)
 h, w = map(int, sys.argv[1:])
 photo = np.random.default_rng(0).integers(0, 256, (h, w, 3), np.uint8)
 corner = np.random.default_rng(1).uniform(0, 0.7, (2000, 2))
-boxes = np.hstack([corner, corner + 0.25]) * [w, h, w, h]
-width = 320 * config.grid**2
+boxes = (np.hstack([corner, corner + 0.25]) * [w, h, w, h]).astype(np.float32)
+width = 320 * settings.features.grid**2
 projection = Projection(np.zeros(width, np.float32), np.eye(width, 128, dtype=np.float32), "l2", 20.0)
-window_features(photo, boxes, projection, config, threads=2)
+describe(photo, Description(settings, projection), boxes=boxes, threads=2)
 peak = open("/proc/self/status").read().split("VmHWM:")[1].split()[0]  # getrusage's counts its parent's too
 print(time.perf_counter() - started, int(peak) / 1024)
 """

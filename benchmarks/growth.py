@@ -17,26 +17,28 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.lib.format import open_memmap
-from tag2box.cover.sample import draw_sample
-from tag2box.sharded import Known, find_all_competition, find_all_objectness
 
-from benchmarks import Line
+from benchmarks import Line, under_key
+from tag2box.config import Config
+from tag2box.cover.compared import compare, draw_images
 from tag2box.cover.config import CoverConfig
-from tag2box.cover.degrees import Degrees, block_count, count_blocks, count_neighbors
+from tag2box.cover.degrees import Degrees, count_neighbors
 from tag2box.cover.stage import find_covers
-from tag2box.description.record import Features
-from tag2box.neighbors.search import block_size
-from tag2box.pipeline import Config
-from tag2box.runtime.stages import Runner
-from tag2box.runtime.store import Store, stage_key
+from tag2box.description.record import Described, Maps
+from tag2box.runtime.stages import Run
+from tag2box.runtime.store import Store
+from tag2box.training.competition import compete, fit_activations
+from tag2box.training.findings import find_best
 from tag2box.training.initial import InitialConfig, train_initial
-from tag2box.training.object_maps import Maps
+from tag2box.training.known import Known
+from tag2box.training.object_maps import fit_object_maps, measure_all
 from tag2box.training.refinement import RefineConfig, refine
-from tag2box.training.retraining import RetrainConfig, find_boxes, findings, retrain
+from tag2box.training.retraining import RetrainConfig, find_boxes, retrain
 from tag2box.training.scorer import Scorer
 from tag2box.training.two_stream import TwoStreamConfig, train_two_stream
 from tag2box.windows.record import Windows
@@ -54,21 +56,16 @@ class Made:
         rng = np.random.default_rng(0)
         corner = rng.random((n * WINDOWS, 2), np.float32) * 300
         xyxy = np.concatenate([corner, corner + 20 + rng.random((len(corner), 2), np.float32) * 150], axis=1)
-        self.windows = Windows(xyxy, np.arange(n + 1) * WINDOWS, np.full((n, 2), (500, 375)))
-        self.tags = make_tags(n, classes)
-        self.features = Features(
-            np.load(folder / "X.npy", mmap_mode="r")[: n * WINDOWS], self.windows.offsets
-        )
+        windows = Windows(xyxy, np.arange(n + 1) * WINDOWS, np.full((n, 2), (500, 375)))
+        X = np.load(folder / "X.npy", mmap_mode="r")[: n * WINDOWS]
         cells = np.load(folder / "maps.npy", mmap_mode="r")[: n * CELLS]
-        self.maps = Maps(cells, np.arange(n + 1) * CELLS, np.tile([12, 16], (n, 1)))
-        self.runner = Runner(Store(folder / f"run-{n}"), workers=1)
-        self.runner.keys = {name: stage_key(name, 1, {}) for name in ("objectness", "competition")}
-
-    def known(self):
-        return Known(self.windows, self.features, self.tags, self.maps)
+        maps = Maps(cells, np.arange(n + 1) * CELLS, np.tile([12, 16], (n, 1)))
+        described = under_key(Described(windows, X, maps), f"made {n} {classes}")
+        self.known = Known(described, make_tags(n, classes))
+        self.run = Run(Store(folder / f"run-{n}"), workers=1)
 
     def disk(self):
-        return sum(path.stat().st_size for path in (self.runner.store.folder).rglob("*.npy"))
+        return sum(path.stat().st_size for path in self.run.store.folder.rglob("*.npy"))
 
 
 def make_tags(n, classes):
@@ -91,24 +88,27 @@ def make(folder, n, classes):
 
 
 def objectness(made):
-    made.alone = find_all_objectness(made.known(), Config(), made.runner)
+    described, tags, maps = made.known.described, made.known.tags, Config().maps
+    made.maps = made.run(fit_object_maps, described, tags, maps.components)
+    made.alone = made.run.per_photo(measure_all, described, made.maps, maps.ring)
 
 
 def competition(made):
-    made.competition = find_all_competition(made.known(), made.alone, Config(), made.runner)
-    made.objectness = made.competition.objectness
+    described, tags = made.known.described, made.known.tags
+    made.activations = made.run(fit_activations, described, tags)
+    photos = described, made.alone, tags
+    shared = made.run.per_photo(compete, photos, made.maps, made.activations, Config().maps.ring)
+    made.known = replace(made.known, objectness=shared)
 
 
 def two_streams(made):
-    config = TwoStreamConfig(iterations=PASSES)
-    made.two_stream = train_two_stream(made.features, made.tags, made.objectness, config)
+    made.two_stream = train_two_stream(made.known, TwoStreamConfig(iterations=PASSES))
     # L-BFGS takes one evaluation at the start, and mostly one more to find the length of its first step.
     return (TwoStreamConfig().iterations + 2) / (len(made.two_stream.trace) + 2)
 
 
 def retraining(made):
-    boxes = find_boxes(made.windows, made.features, made.tags, made.objectness, made.two_stream)
-    made.weights = retrain(made.windows, made.features, made.tags, boxes, RetrainConfig())
+    made.weights = retrain(made.known, find_boxes(made.known, made.two_stream), RetrainConfig())
 
 
 def finding(made):
@@ -117,52 +117,53 @@ def finding(made):
         objectness_weight=0.5,
         streams_weight=0.5,
         tag_weight=0.2,
-        object_maps=made.alone.maps,
+        object_maps=made.maps,
         two_stream=made.two_stream,
-        activations=made.competition.activations,
+        activations=made.activations,
     )
-    findings(scorer, made.windows, made.features, made.tags, made.maps, made.objectness, 1.0)
+    find_best(scorer, made.known, 1.0)
+
+
+def compared(made, config):
+    """What is compared of the images drawn."""
+    drawn = draw_images(made.known.tags, config.most_images)
+    return compare((made.known.described, drawn), config.dimensions)
 
 
 def neighbors(made):
-    """Blocks of the search of all windows among the images of the sample; the index is that of all."""
-    config = CoverConfig()
-    some = draw_sample(made.windows, made.features, made.tags, config)
-    blocks = block_count(some.features, some.tags, config)
-    few = max(SEARCHED // block_size(some.features.offsets), 1)
-    list(count_blocks(some.features, some.tags, config, range(few, blocks)))
-    return blocks / min(few, blocks)
+    """Of some positive images that were drawn, among all that were."""
+    config, tags = CoverConfig(), made.known.tags
+    among = compared(made, config)
+    positive = np.flatnonzero((tags == 1).any(axis=1) & (among.counts > 0))
+    few = positive[: max(SEARCHED // WINDOWS, 1)]
+    count_neighbors(few, among, tags, config.k)
+    return len(positive) / len(few)
 
 
 def cover(made):
     """Of the first class of the sample; the degrees are made up, and no cost depends on them."""
-    config, rng = CoverConfig(), np.random.default_rng(3)
-    some = draw_sample(made.windows, made.features, made.tags, config)
-    degrees = Degrees(*rng.random((2, len(some.features.X), 1), np.float32))
-    inputs = some.windows, some.features, some.tags[:, :1], degrees, config
-    find_covers(*inputs, objectness=some.taken(made.objectness)[:, :1])
-    return made.tags.shape[1]
+    config, rng, known = CoverConfig(), np.random.default_rng(3), made.known
+    among = compared(made, config)
+    degrees = Degrees(*rng.random((2, len(among.X), 1), np.float32))
+    find_covers(known.described.windows, among, known.tags[:, :1], degrees, config)
+    return known.tags.shape[1]
 
 
 def small_cover(made):
     """That of 300 images, to have something to learn from."""
-    config = CoverConfig(most_images=300)
-    some = draw_sample(made.windows, made.features, made.tags, config)
-    degrees = count_neighbors(some.features, some.tags, config)
-    inputs = some.windows, some.features, some.tags, degrees, config
-    made.covers = [some.found(each) for each in find_covers(*inputs, objectness=some.taken(made.objectness))]
+    config, known = CoverConfig(most_images=300), made.known
+    among = compared(made, config)
+    degrees = count_neighbors(np.arange(len(known)), among, known.tags, config.k)
+    made.covers = find_covers(known.described.windows, among, known.tags, degrees, config)
 
 
 def initial(made):
-    inputs = made.windows, made.features, made.tags, made.covers
-    made.initial = train_initial(*inputs, InitialConfig())
+    made.initial = train_initial(made.known, made.covers, InitialConfig())
 
 
 def refinement(made):
-    inputs = made.windows, made.features, made.tags, made.initial
-    refined = refine(*inputs, RefineConfig(rounds=PASSES), objectness=made.objectness)
-    # A pass to begin with, one a round, and two for what is found.
-    return (RefineConfig().rounds + 3) / (max(map(len, refined.trace)) + 2)
+    weights = refine(made.known, made.initial, RefineConfig(rounds=PASSES))
+    return (RefineConfig().rounds + 1) / max(map(len, weights.trace))  # a pass to begin with, one a round
 
 
 STAGES = (

@@ -13,7 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks import Line, trained
-from tag2box.cover.degrees import compared
+from tag2box.cover.compared import compare as first_dimensions
 from tag2box.neighbors.search import group_neighbors
 
 ROUNDS = 3
@@ -25,9 +25,9 @@ def run():
     yield from compare("synthetic, 512 dimensions", *synthetic(1062, 300, 512), k=60)
     yield from compare("isotropic", *synthetic(1062, 260, 128, isotropic=True), k=60)
     run = trained()
-    features = run.result("features")
-    X = compared(features, run.config.cover).astype(np.float32)
-    yield from compare("a run's own", X, features.offsets, k=60)
+    described = run.result("described")
+    compared = first_dimensions((described, np.ones(len(described), bool)), run.config.cover.dimensions)
+    yield from compare("a run's own", compared.X.astype(np.float32), compared.offsets, k=60)
 
 
 def synthetic(n_images, per, d, isotropic=False, seed=0):

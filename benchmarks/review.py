@@ -17,27 +17,23 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from tag2box.sharded import Known
-from tag2box.training.judged import judged_vectors
 
 from benchmarks import Line, Skip
 from tag2box import corloc, evaluate, read_images
 from tag2box.boxes import iou_matrix
-from tag2box.config import retrains, uses_maps
 from tag2box.corrections import Corrections
-from tag2box.cover.config import known_tags
-from tag2box.description.record import Features
+from tag2box.description.photos import describe_boxes, hash_photos
 from tag2box.detection.detections import Detections
-from tag2box.pipeline import learn_as_the_paper, learn_by_two_streams
+from tag2box.images import known_tags
 from tag2box.reproduce.voc_tables import describe_test
-from tag2box.review.found import find_boxes
+from tag2box.review.boxes import review_boxes
 from tag2box.review.sampling import mixed, random_order
 from tag2box.run.folder import RunFolder
 from tag2box.runtime.progress import silent
-from tag2box.runtime.stages import Runner
 from tag2box.training.corrected import SURE, _Stacked, label_judged, learn_corrected
 from tag2box.training.initial import train_svms
-from tag2box.training.retraining import score_all
+from tag2box.training.known import Known
+from tag2box.training.learned import Learned
 from tag2box.training.scoring import score_windows
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
@@ -52,26 +48,15 @@ class Trial:
         truth = read_images(data, split="trainval").only(self.run.images.classes)
         place = {name: i for i, name in enumerate(truth.ids)}
         self.truth = truth.take([place[name] for name in self.run.images.ids])
-        work = Runner(self.run.store, workers=2)
-        work.keys, work.note = self.run.keys, lambda *_, **__: None  # everything is there, and stays as it is
-        self.windows, self.features, self.projection = map(
-            self.run.result, ("windows", "features", "projection")
-        )
-        config = self.run.config
-        self.maps = self.run.result("maps") if uses_maps(config) else None
-        self.context = self.run.result("context") if self.maps and config.maps.context else None
-        tags = known_tags(self.run.images.tags, config.cover.unknown)
-        known = Known(self.windows, self.features, tags, self.maps)
-        way = learn_by_two_streams if retrains(config) else learn_as_the_paper
-        self.learned = way(known, config, work)
-        self.before = self.learned.found
-        self.found = find_boxes(self.run)
+        self.described, self.windows = self.run.result("described"), self.run.result("described").windows
+        tags = known_tags(self.run.images.tags, self.run.config.unknown)
+        objectness = self.run.result("competition") if "competition" in self.run.keys else None
+        known = Known(self.described, tags, objectness)
+        self.learned = Learned(self.run.detector.scorer, self.run.findings, known)
+        self.photos = hash_photos(self.run.images)
+        self.found = review_boxes(self.run)
         fixed = random_order(np.unique(self.found.image), "5eed5eed")
         self.orders = {"ours": mixed(self.found.order, fixed)[0], "random": fixed}
-
-    def score(self, weights):
-        scorer = replace(self.learned.scorer, weights=weights)
-        return score_all(scorer, self.windows, self.features, self.maps, self.learned.objectness)
 
     def corrections(self, photos):
         """What a person who knows the true boxes says of these photos, and how many clicks it takes."""
@@ -105,19 +90,10 @@ class Trial:
         )
 
     def learn(self, corrections):
-        config = self.run.config
-        judged = judged_vectors(
-            self.run.images,
-            corrections,
-            self.windows,
-            self.maps,
-            self.projection,
-            self.context,
-            config.features,
-            workers=2,
-        )
-        inputs = self.windows, self.features, judged, corrections, self.before, self.score, config.retrain
-        return learn_corrected(*inputs, vote_iou=config.detect.vote_iou, workers=2), judged
+        config, description = self.run.config, self.run.result("description")
+        judged = describe_boxes(self.photos, corrections.image, corrections.xyxy, description, workers=2)
+        settings = config.retrain, config.detect.vote_iou
+        return learn_corrected(judged, corrections, self.learned, *settings, workers=2), judged
 
     def boxes_alone(self, corrections, judged):
         """The rival: an SVM on the reviewed photos, and on nothing else."""
@@ -125,22 +101,22 @@ class Trial:
             corrections, tags=np.where(corrections.reviewed[:, None], corrections.tags, 0).astype(np.int8)
         )
         nothing = [np.empty(0, np.int64)] * len(self.run.images.classes)
-        both = Features(_Stacked(self.features.X, judged), self.features.offsets)
+        both = _Stacked(self.described.X, judged)
         config = self.run.config.retrain
         svm = replace(config.svm, C=SURE * config.C)  # as boldly as we do
         return train_svms(both, *label_judged(self.windows, alone, nothing, config), svm)
 
-    def corloc_of_rest(self, found, reviewed):
+    def corloc_of_rest(self, findings, reviewed):
         """CorLoc of the boxes that were found in the photos that nobody reviewed."""
         rest = np.flatnonzero(~reviewed)
         place = np.full(len(self.truth), -1)
         place[rest] = np.arange(len(rest))
-        image = place[self.windows.image_of(np.concatenate(found.mined))]
-        label = np.repeat(np.arange(len(found.mined)), [len(rows) for rows in found.mined])
-        boxes, scores = np.concatenate(found.boxes), np.concatenate(found.best)
+        image = place[self.windows.image_of(np.concatenate(findings.rows))]
+        label = np.repeat(np.arange(len(findings.rows)), [len(rows) for rows in findings.rows])
+        boxes, scores = np.concatenate(findings.boxes), np.concatenate(findings.scores)
         names = tuple(self.truth.ids[i] for i in rest), self.truth.classes
-        mine = image >= 0
-        boxes = Detections(image[mine], boxes[mine], scores[mine], label[mine], *names)
+        left = image >= 0
+        boxes = Detections(image[left], boxes[left], scores[left], label[left], *names)
         return corloc(boxes, self.truth.take(rest)).mean
 
 
@@ -150,22 +126,22 @@ class Test:
     def __init__(self, run, data, folder):
         self.detector = run.detector
         self.photos = read_images(data, split="test").only(run.images.classes)
-        self.windows, self.features, maps = describe_test(self.photos, run, Path(folder), 2, silent)
-        scorer = self.detector.scorer
-        self.beyond = [
-            scorer.beyond(self.features.X[a:z], self.windows[i], self.windows.sizes[i], maps[i])
-            for i, (a, z) in enumerate(self.windows.spans())
+        self.described = describe_test(self.photos, run, Path(folder), 2, silent)
+        scorer, windows = self.detector.scorer, self.described.windows
+        self.other_terms = [
+            scorer.other_terms(X, windows[i], windows.sizes[i], self.described.map_of(i))
+            for i, X in enumerate(windows.by_image(self.described.X))
         ]
 
     def mean_ap(self, weights):
         """By margins, as the tables rank boxes."""
-        how = replace(self.detector.detect_config, confidence=False, min_score=-np.inf)
-        ranking = replace(self.detector, detect_config=how)
-        scores = self.windows.by_image(score_windows(self.features.X, weights))
+        margins = replace(self.detector.settings, confidence=False, min_score=-np.inf)
+        ranking, windows = replace(self.detector, settings=margins), self.described.windows
+        scores = windows.by_image(score_windows(self.described.X, weights))
         parts = [
-            replace(found, image=found.image + i)
-            for i, (mine, more) in enumerate(zip(scores, self.beyond, strict=True))
-            for found in [ranking.select(mine + more, self.windows.part(i, i + 1))]
+            replace(boxes, image=boxes.image + i)
+            for i, (linear, others) in enumerate(zip(scores, self.other_terms, strict=True))
+            for boxes in [ranking.select(linear + others, windows.part(i, i + 1))]
         ]
         return evaluate(Detections.concatenate(parts, ids=self.photos.ids), self.photos).mean
 
@@ -177,12 +153,16 @@ def rows(trial, test=None, shares=SHARES):
             chosen = np.sort(sequence[: round(share * len(sequence))])
             corrections = trial.corrections(chosen)
             start = time.monotonic()
-            after, judged = trial.learn(corrections) if len(chosen) else (trial.before, None)
+            weights, judged = trial.learned.scorer.weights, None
+            before = after = trial.learned.findings
+            if len(chosen):
+                corrected, judged = trial.learn(corrections)
+                weights, after = corrected.weights, corrected.findings
             seconds = time.monotonic() - start
-            was, now = (trial.corloc_of_rest(each, corrections.reviewed) for each in (trial.before, after))
+            was, now = (trial.corloc_of_rest(each, corrections.reviewed) for each in (before, after))
             scores = [np.nan, np.nan]
             if test is not None:
-                scores[0] = test.mean_ap(after)
+                scores[0] = test.mean_ap(weights)
                 if len(chosen):
                     scores[1] = test.mean_ap(trial.boxes_alone(corrections, judged))
             yield order, share, len(corrections), seconds, was, now, *scores
@@ -198,9 +178,10 @@ def run():
     for order, sequence in trial.orders.items():
         corrections = trial.corrections(np.sort(sequence[: len(sequence) // 10]))
         start = time.monotonic()
-        after, _ = trial.learn(corrections)
+        after = trial.learn(corrections)[0].findings
         seconds[order] = time.monotonic() - start
-        was, now = (trial.corloc_of_rest(each, corrections.reviewed) for each in (trial.before, after))
+        both = trial.learned.findings, after
+        was, now = (trial.corloc_of_rest(each, corrections.reviewed) for each in both)
         gain[order] = 100 * (now - was)
     quality = f"CorLoc of the rest {gain['ours']:+.1f}, in random order {gain['random']:+.1f} points"
     yield Line("learn again, 10 % reviewed", seconds["ours"], seconds["random"], "s", "random order", quality)

@@ -28,9 +28,10 @@ import numpy as np
 from benchmarks import Line, trained
 from benchmarks.serving import memory_mb
 from tag2box.corrections import CorrectionLog
-from tag2box.review.found import FoundBoxes, find_boxes, review_key
+from tag2box.description.record import Described, Maps
+from tag2box.review.boxes import ReviewBoxes, review_boxes, review_key
 from tag2box.run.folder import RunFolder
-from tag2box.run.notes import own_detector, write_run
+from tag2box.run.notes import StageKeys, own_detector, write_run
 from tag2box.runtime.files import content_hash
 from tag2box.runtime.store import Store
 from tag2box.windows.record import Windows
@@ -43,7 +44,7 @@ def many(run, folder, n):
     """A run of n photos in `folder`: those of `run` again and again."""
     base, photos = len(run.images), folder / "photos"
     shutil.copytree(
-        run.folder, folder / "run", copy_function=os.link, ignore=shutil.ignore_patterns("features")
+        run.folder, folder / "run", copy_function=os.link, ignore=shutil.ignore_patterns("described")
     )
     for file in ("run.json", "corrections.jsonl", ".lock"):
         (folder / "run" / file).unlink(missing_ok=True)
@@ -56,16 +57,27 @@ def many(run, folder, n):
         paths[-1].write_bytes(source.read_bytes() + f"{i}".encode())  # each is a photo of its own
     again = np.arange(n) % base
     images = replace(run.images, ids=tuple(ids), paths=tuple(paths), tags=run.images.tags[again], truth=None)
-    old = run.result("windows")
-    parts = [Windows.of_image(old[i], old.sizes[i]) for i in range(base)]
-    keys = {**run.keys, "windows": "0" * len(run.keys["windows"])}
+    keys = {**run.keys, "described": "0" * len(run.keys["described"])}
     home = Store(folder / "run")
-    home.save("windows", keys["windows"], Windows.concatenate([parts[i] for i in again]))
+    home.save("described", keys["described"], described_again(run.result("described"), again))
+    StageKeys(home).finish(keys)
     contents = [content_hash(path) for path in paths]
     write_run(home, images, contents, own_detector(keys, folder / "run" / "detector.npz"))
     made = RunFolder(folder / "run")
-    home.save("review", review_key(made), repeated(find_boxes(run), base, n))
+    home.save("review", review_key(made), repeated(review_boxes(run), base, n))
     return made
+
+
+def described_again(described, again):
+    """The windows of these photos; no vectors, and maps of the first photos alone: they take much room."""
+    windows, maps = described.windows, described.maps
+    parts = [windows.part(i, i + 1) for i in range(len(windows))]
+    everything = Windows.concatenate([parts[i] for i in again])
+    if maps is not None:
+        more = len(again) - len(windows)
+        offsets = np.append(maps.offsets, np.full(more, maps.offsets[-1]))
+        maps = Maps(maps.X, offsets, np.concatenate([maps.shape, np.zeros((more, 2), np.int64)]))
+    return Described(everything, np.empty((len(everything.xyxy), 0), np.float16), maps)
 
 
 def repeated(found, base, n):
@@ -78,7 +90,7 @@ def repeated(found, base, n):
         for each in (found.xyxy, found.label, found.confidence, found.doubt)
     ]
     order = np.concatenate([found.order + k * base for k in range(copies)])
-    return FoundBoxes(image[kept], *tiled, order[order < n])
+    return ReviewBoxes(image[kept], *tiled, order[order < n])
 
 
 @contextmanager
@@ -106,7 +118,8 @@ def review(run, n):
 def requests(run):
     """(what, its method, its address, what is sent) for `TIMES` requests of each kind."""
     rng, n = np.random.default_rng(0), len(run.images)
-    name, mapped = run.images.classes[0], len(run.result("maps").shape)  # maps are not taken again
+    name, maps = run.images.classes[0], run.result("described").maps
+    mapped = np.count_nonzero(maps.counts)  # maps are not taken again
     for k in range(TIMES):
         some = rng.permutation(n)[:200].tolist()
         yield "start", "GET", "start", None

@@ -12,15 +12,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from tag2box.sharded import Description, find_all_features, find_all_windows, find_maps
 
 from benchmarks import Line, Skip, data
-from tag2box.config import detections_key, stage_keys
+from tag2box.config import Config
 from tag2box.data.reading import read_images
-from tag2box.pipeline import Config, detect
+from tag2box.description.photos import describe_photos, hash_photos
+from tag2box.pipeline import detect
 from tag2box.run.folder import RunFolder, fit_run
-from tag2box.runtime.files import content_hash
-from tag2box.runtime.stages import Runner
+from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store
 
 PHOTOS, ROUNDS = 32, 3
@@ -36,7 +35,7 @@ def run():
         for i in range(ROUNDS + 1):
             both = [stages(learned, images, Path(folder) / f"{i}-{n}", n) for n in (1, 2)]
             rounds += [both] if i else []
-        windows = len(learned.result("windows").xyxy)
+        windows = len(learned.result("described").X)
     for name in rounds[0][0]:
         (alone_wall, alone_cpu), (wall, cpu) = (best([r[n][name] for r in rounds]) for n in (0, 1))
         took = max(*cpu, sum(cpu) / 2)
@@ -58,17 +57,12 @@ def photos(n):
 
 def stages(learned, images, folder, workers):
     """Of each stage the seconds, and the CPU seconds of every process."""
-    config, detector = learned.config, learned.detector
-    runner = Runner(Store(folder), workers=workers)
-    runner.keys = stage_keys(images, config, runner)
-    runner.keys |= detections_key(content_hash(learned.detector_file), images, runner)
-    windows, *costs = timed(lambda: find_all_windows(images, config, runner))
-    found = {"windows": costs}
-    maps, *found["maps"] = timed(lambda: find_maps(images, windows, config, runner))
-    how = Description(learned.result("projection"), learned.result("context"), maps)
-    found["features"] = timed(lambda: find_all_features(images, windows, how, config, runner))[1:]
-    found["detections"] = timed(lambda: detect(detector, images, runner))[1:]
-    return found
+    run, photos = Run(Store(folder), workers=workers), hash_photos(images)
+    description, detector = learned.result("description"), learned.detector
+    return {
+        "described": timed(lambda: run.per_photo(describe_photos, photos, description)),
+        "detections": timed(lambda: detect(detector, images, run)),
+    }
 
 
 def best(costs):
@@ -77,20 +71,20 @@ def best(costs):
 
 
 def timed(job):
-    """What the job returns, its seconds, and the CPU seconds of every process that did something."""
+    """The seconds of the job, and the CPU seconds of every process that did something."""
     before, start = cpu_times(), time.perf_counter()
-    result = job()
+    job()
     wall, after = time.perf_counter() - start, cpu_times()
     spent = (after[pid] - before.get(pid, 0.0) for pid in after)
-    return result, wall, [seconds for seconds in spent if seconds > 0]
+    return wall, [seconds for seconds in spent if seconds > 0]
 
 
 def cpu_times():
     """CPU seconds of this process and its children, by their number."""
-    found = {}
+    times = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             pid, fields = int(stat.parent.name), stat.read_text().rpartition(")")[2].split()
             if os.getpid() in (pid, int(fields[1])):
-                found[pid] = (int(fields[11]) + int(fields[12])) / TICK
-    return found
+                times[pid] = (int(fields[11]) + int(fields[12])) / TICK
+    return times

@@ -10,20 +10,14 @@ import argparse
 from pathlib import Path
 
 import numpy as np
-from tag2box.cover.snapping import above_chance, best_share, contrast, snap
 
-from tag2box import (
-    FeaturesConfig,
-    cover_graph,
-    find_features,
-    find_projection,
-    find_windows,
-    greedy_cover,
-    group_neighbors,
-    negative_mining,
-    read_images,
-)
-from tag2box.cover import CoverConfig, compared
+from tag2box import Config, cover_graph, greedy_cover, group_neighbors, negative_mining, read_images
+from tag2box.cover.compared import compare
+from tag2box.cover.degrees import count_neighbors
+from tag2box.cover.votes import best_share
+from tag2box.description.description import fit_description
+from tag2box.description.photos import describe_photos, draw_photos, hash_photos, sample_photos
+from tag2box.pipeline import description_settings
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
 from tag2box.report.thumbnails import votes
@@ -38,6 +32,14 @@ def some_images(images, name, n):
     )
 
 
+def describe_all(images, config, progress):
+    """The photos as a run describes them."""
+    photos, settings = hash_photos(images), description_settings(config)
+    sample = sample_photos(draw_photos(photos, settings), settings, workers=None, progress=progress)
+    description = fit_description(sample, settings)
+    return describe_photos(photos, description, sample, workers=None, progress=progress)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data")
@@ -46,26 +48,20 @@ def main():
     parser.add_argument("--images", type=int, default=150)
     arguments = parser.parse_args()
     images = some_images(read_images(arguments.data), arguments.name, arguments.images)
-    config = FeaturesConfig()
+    config = Config.song2014()
     with progress_bars() as progress:
-        windows = find_windows(images, workers=None, progress=progress)
-        projection = find_projection(images, windows, config, workers=None, progress=progress)
-        features = find_features(images, windows, projection, config, workers=None, progress=progress)
-        positives = images.positives(arguments.name)
-        k = len(positives) // 2
-        X, queries = compared(features, CoverConfig()), windows.rows_of(positives)
-        table = group_neighbors(X, features.offsets, queries, k, progress=progress)
-    graph = cover_graph(table, positives, k)
-    degree = np.zeros(len(windows.xyxy))
-    degree[graph.V] = above_chance(graph, len(images))
-    score = contrast(windows.xyxy, windows.offsets, degree)
-    seeds = best_share(score, windows.offsets, 0.05)
-    cover = snap(greedy_cover(cover_graph(table, positives, k, seeds)), windows.xyxy, windows.offsets, score)
-    rival, ours = (
-        {int(i): windows.xyxy[row] for i, row in zip(*some.first(), strict=True)}
-        for some in (negative_mining(table, positives), cover)
+        described = describe_all(images, config, progress)
+    windows, positives, cover = described.windows, images.positives(arguments.name), config.cover
+    compared = compare((described, np.ones(len(images), bool)), cover.dimensions)
+    above = count_neighbors(np.arange(len(images)), compared, images.tags, cover.k, workers=None).above[:, 0]
+    k = len(positives) // 2
+    table = group_neighbors(compared.X, compared.offsets, compared.rows_of(positives), k)
+    seeds = best_share(above, windows.offsets, cover.seeds)
+    ours, rival = greedy_cover(cover_graph(table, positives, k, seeds)), negative_mining(table, positives)
+    before, after = (
+        {int(i): windows.xyxy[row] for i, row in zip(*each.first(), strict=True)} for each in (rival, ours)
     )
-    records = ClassRecords(cover, lambda i: votes(windows[i], degree[windows.rows_of(i)]), rival, ours)
+    records = ClassRecords(ours, lambda i: votes(windows[i], above[windows.rows_of(i)]), before, after)
     content = build_content(images, windows, {arguments.name: records}, title=arguments.name, neighbors=table)
     arguments.out.write_text(render_page(content), encoding="utf-8")
     print(arguments.out)

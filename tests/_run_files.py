@@ -24,8 +24,8 @@ from tag2box.errors import Tag2BoxError
 from tag2box.networks import precision
 from tag2box.networks.network import load_network
 from tag2box.report.collecting import write_report
+from tag2box.review.boxes import load_boxes
 from tag2box.review.exchange import import_corrections
-from tag2box.review.found import load_boxes
 from tag2box.review.pictures import THUMBNAIL, small_picture
 from tag2box.run.folder import RunFolder, detect_run, fit_run, mined_windows
 from tag2box.runtime.config import read_settings

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from tag2box.serving.detecting import make_app
-from tag2box.serving.pool import Limits, Pool
+from tag2box.serving.pool import Limits, WorkerPool
 from tag2box.web.guard import Door
 from tag2box.web.listening import Server, listening
 
@@ -32,7 +32,7 @@ def served(app, door):
 def detecting(detector, folder, limits=None, *, ready=True, **door):
     """A pool, its server, and a client of it. ready: it has its workers, which take seconds to start."""
     limits = limits or Limits()
-    pool = Pool(Path(detector), limits)
+    pool = WorkerPool(Path(detector), limits)
     with listening("127.0.0.1", 0) as place:
         port = place.getsockname()[1]
         if ready:

@@ -9,12 +9,12 @@ from PIL import Image
 from tag2box.errors import InputError
 from tag2box.networks import efficientnet, openvino_engine
 from tag2box.networks.content import network_hash
-from tag2box.networks.inference import How, Part
+from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import load_network
 from tag2box.networks.onnx_writer import Graph
 
 LITE0 = "efficientnet-lite0"
-F32 = How("f32")
+F32 = EngineOptions("f32")
 ESPRESSO, PALACE, DAISY, CATS = 967, 698, 985, {281, 282, 285}
 
 
@@ -66,7 +66,7 @@ def forward(state, x, n_blocks, strides):
 
 def test_first_blocks_equal_a_plain_numpy_forward(network, photos):
     variant = efficientnet.VARIANTS[LITE0]
-    state = efficientnet.read_state(efficientnet.weights_file(LITE0), variant.sha256)
+    state = efficientnet.read_state_dict(efficientnet.weights_file(LITE0), variant.sha256)
     # Strides 2, 1, 2, 1, 2, 1, kernels 3 and 5, with and without expansion and residual; an odd map too.
     photo = photos[0, :36, :36]
     expected = forward(state, (photo.astype(np.float64) - 127) / 128, 5, variant.strides)
@@ -101,8 +101,8 @@ def test_known_photos_are_recognized(name, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("precision", ["f32", "bf16"])
 def test_a_photo_has_the_same_numbers_in_any_batch_and_on_any_stream(network, photos, precision):
-    one = Part(network, (8, 64, 64), How(precision), grid=2)
-    two = Part(network, (8, 64, 64), How(precision, threads=2), grid=2)
+    one = Part(network, (8, 64, 64), EngineOptions(precision), grid=2)
+    two = Part(network, (8, 64, 64), EngineOptions(precision, threads=2), grid=2)
     expected = one(photos)
     order = np.random.default_rng(1).permutation(len(photos))
     np.testing.assert_array_equal(two(photos[order]), expected[order])
@@ -220,12 +220,12 @@ def test_own_network_names_what_is_missing(tmp_path):
 
 
 def test_a_gpu_is_taken_where_there_is_one():
-    assert openvino_engine._settings(How(), ["CPU"])[0] == "CPU"
-    device, settings = openvino_engine._settings(How(), ["CPU", "GPU.0"])
+    assert openvino_engine._settings(EngineOptions(), ["CPU"])[0] == "CPU"
+    device, settings = openvino_engine._settings(EngineOptions(), ["CPU", "GPU.0"])
     assert device == "GPU.0"
     assert "INFERENCE_NUM_THREADS" not in settings
     with pytest.raises(InputError, match="no device 'GPU' here: OpenVINO finds CPU"):
-        openvino_engine._settings(How(device="GPU"), ["CPU"])
+        openvino_engine._settings(EngineOptions(device="GPU"), ["CPU"])
 
 
 def test_no_such_network(tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from tag2box.errors import InputError
 from tag2box.networks import efficientnet
 from tag2box.networks.onnx_writer import Graph
-from tag2box.networks.torch_reader import MAGIC, parse_state, read_state
+from tag2box.networks.torch_reader import MAGIC, parse_state, read_state_dict
 
 
 class Tensor:
@@ -120,7 +120,7 @@ def test_reader_checks_the_sha256(tmp_path):
     file = tmp_path / "weights.pth"
     file.write_bytes(b"something else")
     with pytest.raises(InputError, match="sha256"):
-        read_state(file, "0" * 64)
+        read_state_dict(file, "0" * 64)
 
 
 def test_missing_weights_name_the_package(monkeypatch):

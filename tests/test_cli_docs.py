@@ -62,3 +62,11 @@ def test_every_setting_is_there_with_its_default_and_what_it_takes():
     wrong = {name: start for name, start in known.items() if not told[name].startswith(start)}
     assert wrong == {}
     assert all(row.split("|")[2].strip() for row in told.values())
+
+
+def test_what_the_papers_settings_change_is_there():
+    page = (DOCS / "config.md").read_text()
+    told = re.findall(r"^\| ([a-z_.]+) \| `(.*)` \| `(.*)` \|$", page, flags=re.MULTILINE)
+    pairs = zip(settings(Config()), settings(Config.song2014()), strict=True)
+    known = [(name, toml_value(ours), toml_value(theirs)) for (name, ours), (_, theirs) in pairs]
+    assert told == [row for row in known if row[1] != row[2]]

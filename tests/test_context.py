@@ -1,32 +1,23 @@
 """Context and competition: the last map in a window's vector, and between the tags of a photo."""
 
-from dataclasses import replace
-from pathlib import Path
-
 import numpy as np
 import pytest
-from PIL import Image
-from tag2box.features.extract import find_projection
+from tests._describing import described_by, map_at
+from tests._networks import vit_toml, write_cnn, write_vit
 
-from tag2box.description.config import FeaturesConfig
-from tag2box.description.context import (
-    Context,
-    Photo,
-    finer_side,
-    fit_context,
-    photo_vectors,
-    vectors_of_photos,
-)
+from tag2box.description.config import FeaturesConfig, MapsConfig
+from tag2box.description.context import Context, fit_context
 from tag2box.description.crops import pool_map
-from tag2box.description.describe import photo_map, window_features
+from tag2box.description.describe import describe
 from tag2box.description.projection import Projection
+from tag2box.description.record import Described, Maps
+from tag2box.description.resolving import resolve
 from tag2box.description.whole_photo import WholePhoto
 from tag2box.errors import InputError
-from tag2box.images import ImageSet
-from tag2box.networks.network import Network
-from tag2box.training.competition import Activations, fit_activations
-from tag2box.training.object_maps import Maps, MapsConfig, ObjectMaps, WindowObjectness, measure_objectness
+from tag2box.training.competition import Activations, compete, fit_activations
+from tag2box.training.object_maps import ObjectMaps, Objectness, measure_objectness
 from tag2box.windows.record import Windows
+from tag2box.windows.search import WindowsConfig
 
 SIZE = np.array([80, 60])
 
@@ -71,66 +62,69 @@ def test_context_is_the_mean_inside_and_its_difference_to_the_ring():
     np.testing.assert_allclose(np.linalg.norm(of(map_, boxes, SIZE), axis=1), 14, rtol=1e-5)
 
 
+def described(maps, windows=None):
+    """Photos of which the maps alone matter."""
+    if windows is None:
+        n = len(maps.shape)
+        windows = Windows(np.empty((0, 4), np.float32), np.zeros(n + 1, np.int64), np.full((n, 2), 9))
+    return Described(windows, np.zeros((len(windows.xyxy), 1), np.float32), maps)
+
+
 def two_photos():
     rng = np.random.default_rng(0)
     maps = Maps(
         rng.normal(size=(48 + 20, 5)).astype(np.float16), np.array([0, 48, 68]), np.array([[6, 8], [4, 5]])
     )
     xyxy = np.array([[0, 0, 80, 60], [10, 10, 40, 30], [0, 0, 50, 40]], np.float32)
-    return maps, Windows(xyxy, np.array([0, 2, 3]), np.array([[80, 60], [50, 40]]))
+    return described(maps, Windows(xyxy, np.array([0, 2, 3]), np.array([[80, 60], [50, 40]])))
 
 
-@pytest.fixture
-def one_photo(tmp_path):
-    """A photo with its map at 64 pixels and two boxes; its map at 128; the first as `Maps`."""
-    photo = np.random.default_rng(0).integers(0, 255, (60, 80, 3), np.uint8)
-    Image.fromarray(photo).save(tmp_path / "a.png")
-    config = FeaturesConfig(precision="f32")
-    coarse, fine = (photo_map(tmp_path / "a.png", side, config) for side in (64, 128))
-    maps = Maps(coarse.reshape(-1, 320), np.array([0, coarse.size // 320]), np.array([coarse.shape[:2]]))
-    boxes = np.array([[0, 0, 80, 60], [10, 10, 40, 30]], np.float32)
-    return Photo(tmp_path / "a.png", coarse, np.array([80, 60]), boxes), fine, maps
+PHOTO = np.random.default_rng(0).integers(0, 255, (60, 80, 3), np.uint8)
+BOXES = np.array([[0, 0, 80, 60], [10, 10, 40, 30]], np.float32)
+CROPS = FeaturesConfig(precision="f32", levels=(96,), grid=1)
 
 
-def plain(width):
-    """A projection that keeps the first numbers."""
+def first_of(width):
+    """A projection that keeps the first six numbers."""
     return Projection(np.zeros(width, np.float32), np.eye(width, 6, dtype=np.float32), "none", 1.0)
 
 
-def test_context_has_a_finer_map_beside_the_other(one_photo):
-    photo, fine, maps = one_photo
-    config = FeaturesConfig(precision="f32", levels=(96,), grid=1)
-    of, first = fit_context(maps, MapsConfig(context=4), 128), plain(320)
-    found = photo_vectors(first, of, config, photo)
-    assert found.shape == (2, 6 + of.width)
-    alone = window_features(photo.source, photo.boxes, first, config)
-    around = [of(map_, photo.boxes, photo.size).astype(np.float16) for map_ in (photo.map_, fine)]
-    np.testing.assert_array_equal(found, np.hstack([alone, *around]))
-    coarse = photo_vectors(first, replace(of, fine_side=0), config, photo)
-    np.testing.assert_array_equal(coarse, found[:, : 6 + of.width // 2])
-    np.testing.assert_array_equal(photo_vectors(first, None, config, photo), alone)
-    (mine,) = vectors_of_photos([photo], first, of, config)
-    np.testing.assert_array_equal(mine, found)
+def with_context(features, width, maps):
+    """A description with the context of those maps' own cells, and the vectors of two boxes by it."""
+    of = fit_context(Maps.of_image(map_at(PHOTO, maps.side, CROPS)), maps) if maps.context else None
+    description = described_by(features, maps, first_of(width), of)
+    return of, describe(PHOTO, description, boxes=BOXES).X
 
 
-@pytest.mark.parametrize("fine_side", [0, 128])
-def test_pooling_runs_the_network_once_for_each_size(one_photo, monkeypatch, fine_side):
-    photo, fine, maps = one_photo
-    config = FeaturesConfig(precision="f32", mode="pool", grid=2)
-    of, first = fit_context(maps, MapsConfig(context=4), fine_side), plain(4 * 320)
-    photo_map(photo.source, 64, config)  # compiles it
-    runs, run = [], WholePhoto.first
-    monkeypatch.setattr(WholePhoto, "first", lambda self, *a: runs.extend(a[-1]) or run(self, *a))
-    found = photo_vectors(first, of, config, photo)
-    assert runs == ([128] if fine_side else [])
-    pooled = pool_map(
-        (fine if fine_side else photo.map_).astype(np.float32), photo.boxes / [80, 60, 80, 60], 2
-    )
-    np.testing.assert_array_equal(found[:, :6], first(pooled.reshape(2, -1)).astype(np.float16))
-    images = ImageSet(("a",), (photo.source,), np.ones((1, 1), np.int8), ("cat",))
-    runs.clear()
-    find_projection(images, Windows.of_image(photo.boxes, (80, 60)), replace(config, dimensions=2), maps=maps)
-    assert runs == []
+def test_context_has_a_finer_map_beside_the_other():
+    of, X = with_context(CROPS, 320, MapsConfig(side=64, fine_side=128, context=4))
+    assert X.shape == (2, 6 + of.width)
+    alone = describe(PHOTO, described_by(CROPS, projection=first_of(320)), boxes=BOXES).X
+    around = [of(map_at(PHOTO, side, CROPS), BOXES, SIZE).astype(np.float16) for side in (64, 128)]
+    np.testing.assert_array_equal(X, np.hstack([alone, *around]))
+    _, coarse = with_context(CROPS, 320, MapsConfig(side=64, fine_side=0, context=4))
+    np.testing.assert_array_equal(coarse, X[:, : 6 + of.width // 2])
+    _, none = with_context(CROPS, 320, MapsConfig(side=64, fine_side=128, context=0))
+    np.testing.assert_array_equal(none, alone)
+
+
+@pytest.mark.parametrize(
+    ("fine_side", "context", "runs"), [(0, 4, [64]), (128, 4, [128, 64]), (128, 0, [64])]
+)
+def test_pooling_averages_the_finest_map_that_is_there(monkeypatch, fine_side, context, runs):
+    """Nothing is run for it, and nothing that nobody needs."""
+    config, maps = FeaturesConfig(precision="f32", mode="pool", grid=2), MapsConfig(side=64)
+    with_context(config, 4 * 320, maps)  # compiles it
+    maps = MapsConfig(side=64, fine_side=fine_side, context=context)
+    of = fit_context(Maps.of_image(map_at(PHOTO, 64, CROPS)), maps) if context else None
+    seen, first = [], WholePhoto.first
+    monkeypatch.setattr(WholePhoto, "first", lambda self, *a: seen.extend(a[-1]) or first(self, *a))
+    X = describe(PHOTO, described_by(config, maps, first_of(4 * 320), of), boxes=BOXES).X
+    monkeypatch.undo()
+    assert seen == runs
+    finest = map_at(PHOTO, runs[0], config).astype(np.float32)
+    pooled = pool_map(finest, BOXES / [80, 60, 80, 60], 2)
+    np.testing.assert_array_equal(X[:, :6], first_of(4 * 320)(pooled.reshape(2, -1)).astype(np.float16))
 
 
 @pytest.mark.parametrize(
@@ -141,23 +135,29 @@ def test_pooling_runs_the_network_once_for_each_size(one_photo, monkeypatch, fin
         ({"side": 4000}, {}, 4096),
         ({}, {"patch": 14}, 0),
         ({}, {"patch": 32}, 1024),
-        ({}, {"size": (224, 224)}, 0),
+        ({}, {"size": 224, "patch": 32}, 0),
         ({"fine_side": 700}, {"patch": 14}, 700),
         ({"fine_side": 0}, {}, 0),
     ],
 )
-def test_the_finer_map_is_for_networks_of_large_cells(given, network, expected):
-    assert finer_side(MapsConfig(**given), Network(Path("a.onnx"), **network)) == expected
+def test_the_finer_map_is_for_networks_of_large_cells(tmp_path, given, network, expected):
+    path = tmp_path / "a.onnx"
+    if network:
+        write_vit(path, **network, toml=vit_toml(**network))
+    else:
+        write_cnn(path)
+    features = FeaturesConfig(network=str(path), precision="f32")
+    assert resolve(WindowsConfig(), features, MapsConfig(**given)).maps.fine_side == expected
 
 
 def test_components_are_those_of_most_variance():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 4)) * [1, 5, 0.1, 2] + 3
     maps = Maps(X.astype(np.float32), np.array([0, 500]), np.array([[20, 25]]))
-    of = fit_context(maps, MapsConfig(context=2), 0)
+    of = fit_context(maps, MapsConfig(context=2))
     np.testing.assert_allclose(np.abs(of.U).round(1), [[0, 0], [1, 0], [0, 0], [0, 1]], atol=0.1)
     np.testing.assert_allclose(of.mean, X.mean(axis=0), rtol=1e-4)
-    assert fit_context(maps, MapsConfig(context=192), 0).U.shape == (4, 4)  # no more than there are
+    assert fit_context(maps, MapsConfig(context=192)).U.shape == (4, 4)  # no more than there are
 
 
 def test_shares_of_a_cell_add_up_to_one_and_follow_the_activations():
@@ -175,24 +175,25 @@ def test_activations_are_a_logistic_regression_on_the_mean_of_the_cells():
     tags = rng.choice([-1, 1], (200, 2)).astype(np.int8)
     cells = rng.normal(size=(200, 6, 3)) + np.array([2.0, 0, 0]) * (tags[:, :1, None] > 0)
     maps = Maps(cells.reshape(-1, 3).astype(np.float32), np.arange(201) * 6, np.tile([2, 3], (200, 1)))
-    found = fit_activations(maps, tags)
+    found = fit_activations(described(maps), tags)
     logits = np.array([found.tags(maps[i]) for i in range(200)])
     assert ((logits[:, 0] > 0) == (tags[:, 0] > 0)).mean() > 0.9
     assert np.abs(found.U[0]).argmax() == 0
-    only = fit_activations(maps, np.ones((200, 1), np.int8))
+    only = fit_activations(described(maps), np.ones((200, 1), np.int8))
     assert not only.U.any()
     assert not only.d.any()
 
 
 def test_only_photos_of_several_tags_change():
-    maps, windows = two_photos()
+    photos = two_photos()
+    maps, windows = photos.maps, photos.windows
     of = ObjectMaps(np.random.default_rng(1).normal(size=(2, 5)).astype(np.float32), np.zeros(2, np.float32))
     share = np.concatenate(
         [measure_objectness(of(maps[i]), windows[i], windows.sizes[i], 0.25) for i in range(2)]
     )
     tags = np.array([[1, 1], [-1, 1]], np.int8)
-    activations = fit_activations(maps, tags)
-    found = activations.compete(WindowObjectness(of, share), maps, windows, tags, 0.25)
+    activations = fit_activations(photos, tags)
+    found = compete((photos, Objectness(share, windows.offsets), tags), of, activations, 0.25).values
     np.testing.assert_array_equal(found[2:], share[2:])
     mixed = of(maps[0]) * activations.shares(maps[0], np.array([0, 1]))
     np.testing.assert_array_equal(found[:2], measure_objectness(mixed, windows[0], windows.sizes[0], 0.25))

@@ -20,9 +20,9 @@ from tag2box.cli import run as run_command
 from tag2box.cli.app import app
 from tag2box.data.formats import cvat
 from tag2box.errors import Tag2BoxError
-from tag2box.review import found, learning
+from tag2box.review import learning
+from tag2box.review.boxes import load_boxes, review_key
 from tag2box.review.exchange import import_corrections
-from tag2box.review.found import load_boxes
 from tag2box.review.learning import Learning
 from tag2box.review.session import Session
 from tag2box.run.corrections import corrected_boxes
@@ -277,11 +277,11 @@ def test_without_room_the_page_opens_and_learns(run, monkeypatch):
 def test_pages_that_open_at_once_do_not_collide(run):
     program = """if True:
         import sys
-        from tag2box.review import found
+        from tag2box.review import boxes
         from tag2box.run.folder import RunFolder
         run = RunFolder(sys.argv[1])
-        made = found.find_boxes(run)
-        found.find_boxes = lambda *_: made
+        made = boxes.review_boxes(run)
+        boxes.review_boxes = lambda *_: made
         run.store.has = lambda *_: False
         save, errors = run.store.save, []
         def noted(*arguments):
@@ -292,7 +292,7 @@ def test_pages_that_open_at_once_do_not_collide(run):
         run.store.save = noted
         sys.stdin.readline()
         for _ in range(20):
-            found.load_boxes(run)
+            boxes.load_boxes(run)
         sys.exit("; ".join(errors) or 0)
     """
     command = [sys.executable, "-c", program, str(run.folder)]
@@ -305,7 +305,7 @@ def test_pages_that_open_at_once_do_not_collide(run):
     for start in starts:
         start.join()
     assert [page.returncode for page in pages] == [0, 0, 0]
-    assert len(run.store.load("review", found.review_key(run))) > 0
+    assert len(run.store.load("review", review_key(run))) > 0
 
 
 @pytest.mark.parametrize("with_settings", [False, True])

@@ -3,17 +3,24 @@
 from dataclasses import replace
 
 import pytest
-from tests._networks import write_cnn, write_vit
+from tests._networks import write_cnn
 from tests._toys import FAST, make_toys
 
+from tag2box.config import Config
 from tag2box.data.reading import read_images
-from tag2box.errors import InputError
-from tag2box.pipeline import Config
+from tag2box.pipeline import description_settings
 from tag2box.run.costs import estimate, timed
 from tag2box.run.folder import RunFolder, fit_run
 from tag2box.runtime.config import read_settings
 
-PAPER = ("retrain.method=none",)
+PAPER = ("method=song2014",)
+
+# What the stages of an estimate are in the run folder.
+STAGES = {
+    "describing": ("described",),
+    "objectness": ("objectness", "competition"),
+    "neighbors": ("compared", "degrees"),
+}
 
 
 def test_it_grows_with_the_work():
@@ -21,30 +28,26 @@ def test_it_grows_with_the_work():
     one = estimate(1000, 20, config)
     assert estimate(1000, 20, config, workers=2).total_seconds == pytest.approx(one.total_seconds / 2)
     assert estimate(2000, 20, config).total_disk == pytest.approx(2 * one.total_disk)
-    assert one.disk["features"] == 1000 * 300 * (512 + 4 * 192) * 2
-    assert one.disk["competition"] == 4 * 1000 * 300 * 20
+    assert one.disk["describing"] == 1000 * (300 * (16 + 2 * (512 + 4 * 192)) + 2 * 12 * 16 * 320)
+    assert one.disk["objectness"] == 8 * 1000 * 300 * 20  # alone, and by maps that are shared
     assert {"two streams", "retraining", "findings"} <= set(one.seconds)
     assert "GB" in str(estimate(100_000, 20, config))
-    assert "features" in str(one)
+    assert "describing" in str(one)
 
 
 def test_a_network_of_ones_own_is_timed(tmp_path):
     path = write_cnn(tmp_path / "c.onnx")
-    config = read_settings(Config(), None, [f"features.network={path}"])
-    taken = timed(config, 10)
+    config = read_settings(Config(), None, [f"features.network={path}", "features.precision=f32"])
+    taken = timed(description_settings(config), 10)
     assert taken.map_shape == (12, 16, 16)  # a cell every 32 pixels
+    assert 0 < taken.n_windows <= 300
     own = estimate(10, 1, config, taken=taken)
-    assert own.disk["maps"] == 10 * 2 * 12 * 16 * 16
-    assert own.disk["features"] == 10 * 300 * (2 * 2 * 16 + 4 * 16) * 2  # no more dimensions than there are
-    slower = replace(taken, windows_seconds=100 * taken.windows_seconds)
-    assert estimate(10, 1, config, taken=slower).seconds["features"] == 100 * own.seconds["features"]
-    assert timed(Config(), 10) is None  # few photos, and the network that is known
-
-
-def test_a_network_without_a_map_is_refused_when_it_is_timed(tmp_path):
-    config = read_settings(Config(), None, [f"features.network={write_vit(tmp_path / 'v.onnx', head=10)}"])
-    with pytest.raises(InputError, match="gives no map"):
-        timed(config, 10)
+    vectors = 300 * (16 + 2 * (2 * 2 * 16 + 4 * 16))  # no more dimensions than there are
+    assert own.disk["describing"] == 10 * (vectors + 2 * 12 * 16 * 16)
+    slower = replace(taken, seconds=100 * taken.seconds)
+    assert estimate(10, 1, config, taken=slower).seconds["describing"] == 100 * own.seconds["describing"]
+    built_in = description_settings(read_settings(Config(), None, ["features.precision=f32"]))
+    assert timed(built_in, 10) is None  # few photos, and the network that is known
 
 
 def test_neighbors_no_longer_grow_with_the_square():
@@ -63,13 +66,15 @@ def test_the_disk_is_what_a_run_takes(tmp_path, sets):
     fit_run(images, config, tmp_path / "run", workers=1)
     run = RunFolder(tmp_path / "run")
     # The toys are square, and not every photo has as many windows as it may have.
-    counts = run.result("windows").counts
+    counts = run.result("described").counts
     expected = estimate(
         len(images), 1, replace(config, windows=replace(config.windows, max_windows=int(counts.mean())))
     )
     for stage, size in expected.disk.items():
-        name = {"neighbors": "degrees"}.get(stage, stage)
-        taken = sum(path.stat().st_size for path in (tmp_path / "run" / name).rglob("*.npy"))
+        taken = sum(
+            path.stat().st_size for name in STAGES[stage] for path in (tmp_path / "run" / name).rglob("*.np*")
+        )
         assert size / 2 < taken < 2 * size + 4000, stage
-    large = sum(path.stat().st_size for path in (tmp_path / "run").rglob("*.npy"))
+    files = [path for path in (tmp_path / "run").rglob("*.npy") if "description" not in path.parts]
+    large = sum(path.stat().st_size for path in files)  # a projection does not grow with the photos
     assert expected.total_disk > large / 4

@@ -1,6 +1,5 @@
 """`Detector`: the same detections wherever its file goes, and nothing else is let in."""
 
-import json
 import pickle
 import subprocess
 import sys
@@ -11,20 +10,22 @@ import numpy as np
 import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_image
-from tag2box.detection.detector_file import FORMER
 
 from tag2box.boxes import iou_matrix
-from tag2box.description.config import FeaturesConfig
+from tag2box.description.config import FeaturesConfig, MapsConfig
 from tag2box.description.context import Context
+from tag2box.description.describe import describe
+from tag2box.description.description import Description
 from tag2box.description.projection import Projection
-from tag2box.description.resolving import network_of
+from tag2box.description.resolving import resolve
 from tag2box.detection.config import DetectConfig
 from tag2box.detection.detector import Detector
 from tag2box.errors import InputError
-from tag2box.networks.content import network_hash
-from tag2box.runtime.arrays import npy_header, sealed
-from tag2box.training.calibration import calibrate
-from tag2box.training.object_maps import MapsConfig, ObjectMaps, measure_objectness
+from tag2box.runtime.arrays import npy_header, sealed, with_header
+from tag2box.runtime.packing import pack
+from tag2box.training.calibration import Calibration, calibrate
+from tag2box.training.object_maps import ObjectMaps, measure_objectness
+from tag2box.training.scorer import Scorer
 from tag2box.training.scoring import Weights, score_windows
 from tag2box.windows.search import Windows, WindowsConfig, search_windows
 
@@ -40,35 +41,35 @@ def photo():
 @pytest.fixture(scope="module")
 def detector():
     rng = np.random.default_rng(0)
-    return Detector(
-        classes=CLASSES,
-        windows=WindowsConfig(mode="single", max_windows=40),
-        features=FEATURES,
-        projection=Projection(
-            np.zeros(320, np.float32), rng.normal(size=(320, 16)).astype(np.float32), "l2", 20.0
-        ),
-        network=network_hash(FEATURES.network),
-        W=rng.normal(size=(3, 16)),
-        b=rng.normal(size=3),
-        objectness_weight=0.25,
-        maps=MapsConfig(side=128),
-        object_maps=ObjectMaps(rng.normal(size=(3, 320)).astype(np.float32), np.zeros(3, np.float32)),
-        detect_config=DetectConfig(max_detections=5),
-        calibration=np.array([[2.0, -1.0], [1.0, 0.0], [0.5, 3.0]]),
-        trace=([{"objective": 1.0}],),
+    A = rng.normal(size=(320, 16)).astype(np.float32)
+    maps = MapsConfig(side=128, fine_side=256)
+    description = Description(
+        resolve(WindowsConfig(mode="single", max_windows=40), FEATURES, maps),
+        Projection(np.zeros(320, np.float32), A, "l2", 20.0),
     )
+    scorer = Scorer(
+        Weights(rng.normal(size=(3, 16)), rng.normal(size=3)),
+        objectness_weight=0.25,
+        object_maps=ObjectMaps(rng.normal(size=(3, 320)).astype(np.float32), np.zeros(3, np.float32)),
+    )
+    curves = np.array([[2.0, -1.0], [1.0, 0.0], [0.5, 3.0]])
+    return Detector(CLASSES, description, scorer, Calibration(curves), DetectConfig(max_detections=5))
+
+
+def with_settings(detector, **settings):
+    return replace(detector, settings=replace(detector.settings, **settings))
 
 
 def test_detections_obey_the_settings(detector, photo):
     voted = detector.detect(photo)
-    detector = replace(detector, detect_config=replace(detector.detect_config, vote_iou=1.0))
+    detector = with_settings(detector, vote_iou=1.0)
     found = detector.detect(photo)
     assert voted.score.tolist() == found.score.tolist()
     assert (voted.xyxy != found.xyxy).any()
     overlap = iou_matrix(voted.xyxy, found.xyxy)
     assert overlap.diagonal().min() > 0.3
     assert found.classes == CLASSES
-    boxes = search_windows(photo, detector.windows).xyxy
+    boxes = search_windows(photo, detector.description.settings.windows).xyxy
     for c in range(3):
         mine = found[found.label == c]
         assert 1 <= len(mine) <= 5
@@ -84,15 +85,15 @@ def test_scores_are_the_product_and_the_prior(detector):
     xyxy = np.array([[0, 0, 40, 40], [0, 0, 80, 80], [0, 0, 80, 20], [4, 4, 8, 8]], np.float32)
     windows = Windows.of_image(xyxy, (80, 80))
     map_ = rng.normal(size=(4, 4, 320)).astype(np.float16)
-    plain = X.astype(np.float64) @ detector.W.T + detector.b
-    prior = 0.25 * measure_objectness(detector.object_maps(map_), xyxy, windows.sizes[0], detector.maps.ring)
+    scorer, size = detector.scorer, windows.sizes[0]
+    plain = X.astype(np.float64) @ scorer.weights.W.T + scorer.weights.b
+    prior = 0.25 * measure_objectness(scorer.object_maps(map_), xyxy, size, scorer.ring)
     assert prior.max(axis=0) == pytest.approx(0.25)
-    size = windows.sizes[0]
-    np.testing.assert_allclose(detector.scorer(X, xyxy, size, map_), plain + prior, rtol=1e-4)
-    alone = replace(detector, objectness_weight=0).scorer
+    np.testing.assert_allclose(scorer(X, xyxy, size, map_), plain + prior, rtol=1e-4)
+    alone = replace(scorer, objectness_weight=0)
     np.testing.assert_allclose(alone(X, xyxy, size, None), plain, rtol=1e-4)
     with pytest.raises(InputError, match="looks at the photo's map"):
-        detector.scorer(X, xyxy, size, None)
+        scorer(X, xyxy, size, None)
 
 
 @pytest.fixture(scope="module")
@@ -101,24 +102,33 @@ def contextual(detector):
     rng = np.random.default_rng(3)
     U = np.linalg.qr(rng.normal(size=(320, 4)))[0].astype(np.float32)
     context = Context(np.zeros(320, np.float32), U, 0.4, 14.0, fine_side=256)
-    return replace(detector, context=context, W=rng.normal(size=(3, 16 + context.width)))
+    weights = replace(detector.scorer.weights, W=rng.normal(size=(3, 16 + context.width)))
+    return replace(
+        detector,
+        description=replace(detector.description, context=context),
+        scorer=replace(detector.scorer, weights=weights),
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_cascade_describes_the_windows_that_promise_most(contextual, photo, threads):
-    few = replace(contextual, detect_config=replace(contextual.detect_config, full_windows=7))
-    every = replace(contextual, detect_config=replace(contextual.detect_config, full_windows=0))
-    windows, X, map_ = every.describe(photo)
-    kept, mine, _ = few.describe(photo, threads=threads)
-    context = X[:, -contextual.context.width :].astype(np.float64)
-    cheap = context @ contextual.W[:, 16:].T + contextual.b
-    cheap += 0.25 * measure_objectness(
-        contextual.object_maps(map_), windows.xyxy, windows.sizes[0], contextual.maps.ring
+    few, description, scorer = (
+        with_settings(contextual, full_windows=7),
+        contextual.description,
+        contextual.scorer,
     )
+    whole = describe(photo, description)
+    windows, X, size = whole.windows, whole.X, whole.windows.sizes[0]
+    part = describe(photo, description, choose=few.promising, threads=threads)
+    context = X[:, -description.context.width :].astype(np.float64)
+    cheap = context @ scorer.weights.W[:, 16:].T + scorer.weights.b
+    cheap += 0.25 * measure_objectness(scorer.object_maps(whole.map_of(0)), windows.xyxy, size, scorer.ring)
     rows = np.sort(np.argsort(-cheap.max(axis=1))[:7])
-    np.testing.assert_array_equal(kept.xyxy, windows.xyxy[rows])
-    np.testing.assert_array_equal(mine, X[rows])
-    enough = replace(every, detect_config=replace(every.detect_config, full_windows=len(X)))
+    np.testing.assert_array_equal(part.windows.xyxy, windows.xyxy[rows])
+    np.testing.assert_array_equal(part.X, X[rows])
+    expected = few.select(scorer(X[rows], windows.xyxy[rows], size, whole.map_of(0)), part.windows)
+    assert few.detect(photo, threads=threads).xyxy.tolist() == expected.xyxy.tolist()
+    enough, every = (with_settings(contextual, full_windows=n) for n in (len(X), 0))
     assert enough.detect(photo).score.tolist() == every.detect(photo).score.tolist()
     assert len(windows.xyxy) > 20
 
@@ -132,12 +142,15 @@ def test_a_photo_is_decoded_once(contextual, photo, tmp_path, monkeypatch):
     assert found.xyxy.tolist() == contextual.detect(photo).xyxy.tolist()
 
 
-def test_objectness_needs_its_maps(detector):
+def test_a_weight_needs_what_it_weighs(detector):
+    scorer = detector.scorer
     with pytest.raises(InputError, match="objectness_weight above 0 needs object_maps"):
-        replace(detector, object_maps=None)
-    maps = ObjectMaps(detector.object_maps.V[:2], detector.object_maps.a[:2])
-    with pytest.raises(InputError, match="object_maps must be of 3 classes"):
-        replace(detector, object_maps=maps)
+        replace(scorer, object_maps=None)
+    with pytest.raises(InputError, match="tag_weight above 0 needs activations"):
+        replace(scorer, tag_weight=1.0)
+    maps = ObjectMaps(scorer.object_maps.V[:2], scorer.object_maps.a[:2])
+    with pytest.raises(InputError, match=r"object maps must be \(3,\) for these classes, but it is \(2,\)"):
+        replace(detector, scorer=replace(scorer, object_maps=maps))
 
 
 def test_scoring_block_by_block_is_scoring_all(monkeypatch):
@@ -161,20 +174,20 @@ def test_a_saved_detector_finds_the_same_in_a_new_process(detector, photo, tmp_p
     assert (tmp_path / "found.npz").read_bytes() == (tmp_path / "expected.npz").read_bytes()
 
 
-def test_everything_comes_back(detector, tmp_path):
-    detector.save(tmp_path / "d.npz")
+def test_everything_comes_back(contextual, tmp_path):
+    contextual.save(tmp_path / "d.npz")
     again = Detector.load(tmp_path / "d.npz")
-    for name in ("classes", "windows", "features", "network", "objectness_weight", "maps", "detect_config"):
-        assert getattr(again, name) == getattr(detector, name)
-    for name in ("W", "b", "calibration"):
-        np.testing.assert_array_equal(getattr(again, name), getattr(detector, name))
-    np.testing.assert_array_equal(again.object_maps.V, detector.object_maps.V)
-    np.testing.assert_array_equal(again.object_maps.a, detector.object_maps.a)
-    assert json.dumps(again.trace) == json.dumps(detector.trace)
+    (content, arrays), (expected, those) = pack(again), pack(contextual)
+    assert content == expected
+    assert arrays.keys() == those.keys()
+    for name, array in arrays.items():
+        assert array.dtype == those[name].dtype
+        np.testing.assert_array_equal(array, those[name])
+    assert again.description.settings == contextual.description.settings
 
 
 def test_confidence_rises_with_the_score_and_stays_within_0_and_1(detector, photo):
-    found = replace(detector, detect_config=DetectConfig(confidence=False)).detect(photo)
+    found = replace(detector, settings=DetectConfig(confidence=False)).detect(photo)
     sure = detector.confidence(found)
     assert (found.score > 1).any()
     assert ((sure.score >= 0) & (sure.score <= 1)).all()
@@ -195,35 +208,34 @@ def test_calibration_is_the_logistic_curve_of_the_best_scores():
 
 
 def test_a_confidence_can_be_asked_for_at_least(detector, photo):
-    found = replace(detector, detect_config=DetectConfig(min_score=0.5)).detect(photo)
-    whole = replace(detector, detect_config=DetectConfig()).detect(photo)
+    found = replace(detector, settings=DetectConfig(min_score=0.5)).detect(photo)
+    whole = replace(detector, settings=DetectConfig()).detect(photo)
     assert 0 < len(found) == (whole.score >= 0.5).sum() < len(whole)
 
 
 def test_another_network_is_refused(detector, photo):
+    settings = replace(detector.description.settings, network="0" * 64)
+    other = replace(detector, description=replace(detector.description, settings=settings))
     with pytest.raises(InputError, match="not those that this detector was trained with"):
-        replace(detector, network="0" * 64).detect(photo)
+        other.detect(photo)
 
 
-def test_a_detector_of_another_version_is_refused(detector, tmp_path, monkeypatch):
-    path = tmp_path / "d.npz"
-    monkeypatch.setattr("tag2box.detection.detector_file.FORMAT", "tag2box detector 2")
-    detector.save(path)
-    monkeypatch.undo()
-    with pytest.raises(InputError, match=r"d.npz is from another version of tag2box: learn it again"):
-        Detector.load(path)
+def test_a_detector_of_another_version_is_refused(detector, tmp_path):
+    content, arrays = pack(detector)
+    (tmp_path / "d.npz").write_bytes(
+        with_header({"format": "tag2box detector 2", "content": content}, arrays)
+    )
+    with pytest.raises(InputError, match=r"d.npz is of another version of tag2box: learn it again"):
+        Detector.load(tmp_path / "d.npz")
 
 
-def test_a_detector_of_before_cuts_its_network_where_it_did(detector, photo, tmp_path, monkeypatch):
-    """Format 7 says no cut: that was another default."""
-    then = replace(detector.features, cut="block7")
-    learned_then = replace(detector, features=then, network=network_hash(network_of(then)))
-    monkeypatch.setattr("tag2box.detection.detector_file.FORMAT", FORMER)
-    replace(learned_then, features=replace(then, cut=None)).save(tmp_path / "d.npz")
-    monkeypatch.undo()
-    opened = Detector.load(tmp_path / "d.npz")
-    assert opened.features.cut == "block7"
-    np.testing.assert_array_equal(opened.detect(photo).score, learned_then.detect(photo).score)
+def test_another_record_is_no_detector(detector, tmp_path):
+    content, arrays = pack(detector.scorer)
+    (tmp_path / "d.npz").write_bytes(
+        with_header({"format": "tag2box detector 1", "content": content}, arrays)
+    )
+    with pytest.raises(InputError, match=r"is not a detector that tag2box saved: it holds something else"):
+        Detector.load(tmp_path / "d.npz")
 
 
 def test_what_is_no_detector_is_refused(detector, tmp_path):
@@ -241,8 +253,11 @@ def test_what_is_no_detector_is_refused(detector, tmp_path):
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(InputError, match="is not a detector that tag2box saved"):
         Detector.load(path)
-    with pytest.raises(InputError, match=r"W must be \(n_classes, d\)"):
-        replace(detector, W=detector.W[:, :3])
+    weights = replace(detector.scorer.weights, W=detector.scorer.weights.W[:, :3])
+    with pytest.raises(InputError, match=r"W must be \(3, 16\) for these classes, but it is \(3, 3\)"):
+        replace(detector, scorer=replace(detector.scorer, weights=weights))
+    with pytest.raises(InputError, match=r"curves must be \(3, 2\)"):
+        replace(detector, calibration=Calibration(np.ones((2, 2))))
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("header.npy", npy_header((10**13,), np.dtype(np.float64)))  # 80 TB
     path.write_bytes(sealed(path.read_bytes()))
@@ -251,6 +266,7 @@ def test_what_is_no_detector_is_refused(detector, tmp_path):
 
 
 def test_a_confidence_is_no_higher_than_its_class_is_reliable(detector, photo):
-    sure = replace(detector, reliability=np.array([0.5, 1.0, 0.2])).detect(photo)
+    calibration = replace(detector.calibration, reliability=np.array([0.5, 1.0, 0.2]))
+    sure = replace(detector, calibration=calibration).detect(photo)
     plain = detector.detect(photo)
     np.testing.assert_allclose(sure.score, plain.score * np.array([0.5, 1.0, 0.2])[plain.label])

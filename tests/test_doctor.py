@@ -8,7 +8,7 @@ from tests._schemas import check
 from typer.testing import CliRunner
 
 import tag2box
-from tag2box import doctor
+from tag2box.cli import machine
 from tag2box.cli.app import app
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.resolving import measure_precision
@@ -35,28 +35,28 @@ def test_it_says_what_is_there():
 def test_it_names_no_home(monkeypatch, tmp_path):
     monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    assert doctor._cache()["folder"] == str(Path("~/cache"))
+    assert machine._cache()["folder"] == str(Path("~/cache"))
 
 
 def test_what_is_broken_is_a_problem_and_not_an_error(monkeypatch):
     def broken(*_):
         raise Tag2BoxError("no weights: install them")
 
-    monkeypatch.setattr(doctor, "measure_precision", broken)
-    monkeypatch.setattr(doctor, "_memory", lambda: {"total": 10**9, "available": 5 * 10**8, "limit": None})
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10**6}))
-    found = doctor.examine()
+    monkeypatch.setattr(machine, "measure_precision", broken)
+    monkeypatch.setattr(machine, "_memory", lambda: {"total": 10**9, "available": 5 * 10**8, "limit": None})
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10**6}))
+    found = machine.examine()
     assert found["precision"] is None
     assert [line.partition(":")[0] for line in found["problems"]] == ["precision", "memory", "disk"]
-    assert "no weights: install them" in doctor.in_words(found)
+    assert "no weights: install them" in machine.in_words(found)
 
 
 @pytest.mark.parametrize(("limit", "few"), [("1000000000\n", True), ("max\n", False)])
 def test_a_container_may_have_less_memory_than_the_machine(monkeypatch, limit, few):
     monkeypatch.setattr(
-        doctor, "_read", lambda path: limit if "cgroup" in path else "MemAvailable: 9000000 kB"
+        machine, "_read", lambda path: limit if "cgroup" in path else "MemAvailable: 9000000 kB"
     )
-    memory = doctor._memory()
+    memory = machine._memory()
     assert memory["limit"] == (10**9 if few else None)
-    found = {"memory": memory, "cache": doctor._cache(), "processor": {"workers": 2}}
-    assert any(line.startswith("memory") for line in doctor._problems(found)) == few
+    found = {"memory": memory, "cache": machine._cache(), "processor": {"workers": 2}}
+    assert any(line.startswith("memory") for line in machine._problems(found)) == few

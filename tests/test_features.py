@@ -5,23 +5,33 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
-from tag2box.features.extract import find_features, find_projection
+from tests._describing import map_at, vectors
 
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.crops import crop_map
-from tag2box.description.describe import photo_map, see, window_features
+from tag2box.description.describe import describe
+from tag2box.description.description import fit_description
 from tag2box.description.modes import Shared, Warp
+from tag2box.description.photos import (
+    describe_boxes,
+    describe_photos,
+    draw_photos,
+    hash_photos,
+    sample_photos,
+)
 from tag2box.description.projection import Projection, fit_projection
+from tag2box.description.resolving import resolve
 from tag2box.description.whole_photo import Seen, WholePhoto
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
-from tag2box.networks.inference import How, Part
+from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import load_network
 from tag2box.networks.onnx_writer import Graph
-from tag2box.windows.search import Windows
+from tag2box.windows.search import WindowsConfig
 
 SMALL = FeaturesConfig(levels=(64, 128), crop=8, dimensions=16, size=64)
-F32 = How("f32")
+F32 = EngineOptions("f32")
+FEW = WindowsConfig(mode="single", max_windows=20)
 PLAIN = {"padding": 0.0, "grid": 1}
 
 
@@ -36,27 +46,26 @@ def random_boxes(rng, n, w, h):
 
 
 @pytest.fixture(scope="module")
-def scene(tmp_path_factory):
-    """Five photos of several shapes with 20 random windows each; the fourth has none."""
+def photos(tmp_path_factory):
+    """Five photos of several shapes."""
     rng = np.random.default_rng(0)
     folder = tmp_path_factory.mktemp("photos")
-    boxes, paths = [], []
+    paths = []
     for i, (w, h) in enumerate([(120, 80), (60, 140), (100, 100), (90, 70), (300, 20)]):
         coarse = rng.integers(0, 256, (h // 10 + 1, w // 10 + 1, 3)).astype(np.uint8)
         paths.append(folder / f"{i}.png")
         Image.fromarray(coarse).resize((w, h)).save(paths[-1])
-        boxes.append(random_boxes(rng, 0 if i == 3 else 20, w, h))
-    images = ImageSet(tuple("abcde"), tuple(paths), np.ones((5, 1), np.int8), ("thing",))
-    return images, bag(boxes)
+    return hash_photos(ImageSet(tuple("abcde"), tuple(paths), np.ones((5, 1), np.int8), ("thing",)))
 
 
-def bag(boxes):
-    return Windows.concatenate([Windows.of_image(some, (300, 300)) for some in boxes])
+def fitted(photos, **more):
+    settings = resolve(FEW, replace(SMALL, **more), None)
+    return fit_description(sample_photos(draw_photos(photos, settings), settings), settings)
 
 
 @pytest.fixture(scope="module")
-def projection(scene):
-    return find_projection(*scene, SMALL)
+def projection(photos):
+    return fitted(photos).projection
 
 
 def slow_crop(source, box, size, samples):
@@ -158,7 +167,7 @@ def test_reduced_precision_keeps_the_direction(precision):
     boxes = random_boxes(np.random.default_rng(0), 40, photo.shape[1], photo.shape[0])
     full, reduced = (
         Shared(network, how, crop=14, levels=(512, 256), **PLAIN)(seen(photo, network, how), boxes)
-        for how in (How("f32"), How(precision))
+        for how in (EngineOptions("f32"), EngineOptions(precision))
     )
     assert cosine(full.reshape(40, -1), reduced.reshape(40, -1)).mean() > 0.99
 
@@ -180,55 +189,47 @@ def test_a_photo_is_run_once_at_each_size(monkeypatch):
     np.testing.assert_allclose(last, whole, rtol=1e-4, atol=1e-4)
 
 
-def test_seen_or_not_the_numbers_are_the_same(projection):
-    photo = np.random.default_rng(0).integers(0, 256, (90, 120, 3)).astype(np.uint8)
-    boxes = random_boxes(np.random.default_rng(1), 12, 120, 90)
-    given = see(photo, SMALL, side=128)
-    map_ = photo_map(given, 128, SMALL)
-    np.testing.assert_array_equal(map_, photo_map(photo, 128, SMALL))
-    found = window_features(given, boxes, projection, SMALL)
-    np.testing.assert_array_equal(found, window_features(photo, boxes, projection, SMALL))
-    flipped = window_features(given, boxes, projection, SMALL, flip=True)
-    np.testing.assert_array_equal(flipped, window_features(photo, boxes, projection, SMALL, flip=True))
-
-
-@pytest.mark.parametrize("mode", ["shared", "warp"])
-def test_features_depend_on_their_image_alone(scene, projection, tmp_path, mode):
-    images, windows = scene
-    config = replace(SMALL, mode=mode)
-    features = find_features(images, windows, projection, config, path=tmp_path / "X.npy", workers=2)
-    assert isinstance(features.X, np.memmap)
-    assert features.X.dtype == np.float16
-    np.testing.assert_array_equal(features.offsets, windows.offsets)
-    np.testing.assert_array_equal(np.load(tmp_path / "X.npy"), features.X)
+@pytest.mark.parametrize("mode", ["shared", "warp", "pool"])
+def test_vectors_depend_on_their_photo_and_box_alone(photos, mode):
+    """Not on other photos or boxes, the workers, threads, or whether a photo was in the sample."""
+    description = fitted(photos, mode=mode, sample_images=2)
+    settings = description.settings
+    sample = sample_photos(draw_photos(photos, settings), settings)
+    assert len(sample) == 2
+    together = describe_photos(photos, description, sample, workers=2)
+    assert together.X.dtype == np.float16
     for i in (4, 1, 3):
-        rows = slice(windows.offsets[i], windows.offsets[i + 1])
-        photo = np.asarray(Image.open(images.paths[i]))
-        alone = window_features(photo, windows.xyxy[rows], projection, config, threads=2)
-        np.testing.assert_array_equal(alone, features.X[rows])
-        if len(alone):
-            some = window_features(photo, windows.xyxy[rows][5:8], projection, config)
-            np.testing.assert_array_equal(some, alone[5:8])
-
-
-def test_flip_is_the_photo_in_a_mirror(scene, projection):
-    images, windows = scene
-    photo, boxes = np.asarray(Image.open(images.paths[0])), windows.xyxy[:20]
-    mirrored = boxes.copy()
-    mirrored[:, [0, 2]] = photo.shape[1] - boxes[:, [2, 0]]
-    expected = window_features(photo[:, ::-1].copy(), mirrored, projection, SMALL)
-    found = window_features(photo, boxes, projection, SMALL, flip=True)
-    np.testing.assert_array_equal(found, expected)
-    assert not np.array_equal(found, window_features(photo, boxes, projection, SMALL))
+        windows, X = together.windows[i], together.part(i, i + 1).X
+        photo = np.asarray(Image.open(photos.paths[i]))
+        alone = describe(photo, description, threads=2)
+        np.testing.assert_array_equal(alone.windows.xyxy, windows)
+        np.testing.assert_array_equal(alone.X, X)
+        some = describe(photo, description, boxes=windows[5:8])
+        np.testing.assert_array_equal(some.X, X[5:8])
+    image, rows = np.array([4, 1, 4]), [2, 0, 1]
+    boxes = np.stack([together.windows[i][row] for i, row in zip(image, rows, strict=True)])
+    expected = [together.part(i, i + 1).X[row] for i, row in zip(image, rows, strict=True)]
+    np.testing.assert_array_equal(describe_boxes(photos, image, boxes, description, workers=2), expected)
 
 
 @pytest.mark.parametrize(("h", "w"), [(1, 1), (2, 3000), (1500, 7)])
 @pytest.mark.parametrize("mode", ["shared", "warp"])
 def test_any_shape_of_photo_has_features(projection, h, w, mode):
     photo = np.random.default_rng(0).integers(0, 256, (h, w, 3)).astype(np.uint8)
-    X = window_features(photo, np.array([[0, 0, w, h]]), projection, replace(SMALL, mode=mode))
+    X = vectors(photo, np.array([[0, 0, w, h]]), replace(SMALL, mode=mode), projection)
     assert X.shape == (1, 16)
     assert np.isfinite(X).all()
+
+
+@pytest.mark.parametrize("dimensions", [16, 256])
+def test_a_row_is_projected_alike_wherever_it_stands(dimensions):
+    rng = np.random.default_rng(0)
+    raw = rng.standard_normal((100, 1280)).astype(np.float32)
+    A = rng.standard_normal((1280, dimensions)).astype(np.float32)
+    projection = Projection(np.zeros(1280, np.float32), A, "none", 1.0)
+    whole = projection(raw)
+    for first in (1, 5, 17, 50):
+        np.testing.assert_array_equal(projection(raw[first:]), whole[first:])
 
 
 def test_projection_laws():
@@ -275,21 +276,27 @@ def test_what_is_no_number_is_refused(tmp_path):
     (tmp_path / "own.toml").write_text("mean = [0, 0, 0]\nstd = [1, 1, 1]\n")
     config = FeaturesConfig(str(tmp_path / "own.onnx"), mode="warp", size=32, grid=1, precision="f32")
     photo, boxes = np.zeros((64, 64, 3), np.uint8), np.array([[0, 0, 64, 64]], np.float32)
-    unit = Projection(np.zeros(3, np.float32), np.eye(3, dtype=np.float32), "none", 1.0)
     with pytest.raises(InputError, match=r"own\.onnx makes no finite numbers of a photo"):
-        window_features(photo, boxes, unit, config)
+        vectors(photo, boxes, config)
     with pytest.raises(InputError, match="makes no finite numbers"):
-        photo_map(photo, 64, config)
+        map_at(photo, 64, config)
 
 
-def test_vectors_too_long_for_float16_are_refused(scene, projection):
-    images, windows = scene
-    long = replace(projection, length=1e7)
+def test_vectors_too_long_for_float16_are_refused(photos, projection):
+    boxes = np.array([[0, 0, 50, 50]], np.float32)
     with pytest.raises(InputError, match=r'set features\.dtype to "float32"'):
-        window_features(images.paths[0], windows[0][:2], long, SMALL)
+        vectors(photos.paths[0], boxes, SMALL, replace(projection, length=1e7))
 
 
-def test_wrong_settings_are_refused(scene):
+def test_without_a_window_there_is_nothing_to_fit_on(photos):
+    settings = resolve(FEW, SMALL, None)
+    sample = sample_photos(photos.part(0, 1), settings)
+    empty = replace(sample, windows=sample.windows.part(0, 0), X=sample.X[:0])
+    with pytest.raises(InputError, match="no window in the sampled images"):
+        fit_description(empty, settings)
+
+
+def test_wrong_settings_are_refused():
     for wrong in ({"mode": "fast"}, {"grid": 0}, {"levels": ()}, {"norm": "l1"}, {"padding": -0.6}):
         with pytest.raises(InputError, match=next(iter(wrong))):
             FeaturesConfig(**wrong)

@@ -14,7 +14,7 @@ from PIL import Image
 from pycocotools.coco import COCO
 
 from tag2box import Detections, ImageSet, InputError, evaluate, read_detections, read_images, write_detections
-from tag2box.detection.writing import FORMATS
+from tag2box.exports.writing import FORMATS
 from tag2box.images import Numbers
 
 SIZES = [(100, 50), (640, 480), (30, 40)]

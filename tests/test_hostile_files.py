@@ -17,7 +17,7 @@ from PIL import Image
 from tag2box import Detections, ImageSet, InputError, read_detections, read_images, write_detections
 from tag2box.data.formats.cells import plain_cell, safe_cell
 from tag2box.data.formats.yolo import data_yaml
-from tag2box.detection.writing import FORMATS
+from tag2box.exports.writing import FORMATS
 from tag2box.names import objection_to_name
 
 

@@ -14,7 +14,7 @@ from PIL import EpsImagePlugin, Image, PngImagePlugin
 
 from tag2box import InputError, read_images
 from tag2box.data.decoding import MAX_MEMORY, MAX_PIXELS, image_size, read_image, read_small
-from tag2box.data.look import look
+from tag2box.data.first_look import look
 from tag2box.data.photos import find_photos
 
 EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n0 0 9 9 rectfill\nshowpage\n%%EOF\n"

@@ -21,7 +21,7 @@ from tag2box.serving.annotating import Backend, make_app
 from tag2box.serving.fetching import Source
 from tag2box.serving.label_config import read_config
 from tag2box.serving.label_studio import Annotators
-from tag2box.serving.pool import Limits, Pool
+from tag2box.serving.pool import Limits, WorkerPool
 from tag2box.web.guard import Door
 
 CONFIG = """<View><Image name="photo" value="$image"/>
@@ -38,7 +38,7 @@ class Played:
     def __init__(self, run, folder, source=None):
         self.home = copied(run, folder / "copy")
         self.session = Session(self.home)
-        self.pool = Pool(self.home / "detector.npz", Limits())
+        self.pool = WorkerPool(self.home / "detector.npz", Limits())
         self.backend = Backend(Annotators(self.session, 0.0), self.pool, folder, source)
         self.client = Client(make_app(self.backend, Door("127.0.0.1", 8765, most_bytes=10**6)))
 

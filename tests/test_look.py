@@ -8,7 +8,7 @@ from PIL import Image
 
 from tag2box import ImageSet, InputError, read_images
 from tag2box.data.decoding import MAX_PIXELS, read_image
-from tag2box.data.look import look, usable
+from tag2box.data.first_look import look, usable
 
 
 def photo(path, seed, size=(60, 40), mode="RGB"):

@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import version_converter
 from PIL import Image
+from tests._describing import vectors
 from tests._networks import IMAGENET, Builder, write_cnn, write_odd, write_vit
 from tests._schemas import check
 from tests._toys import FAST
@@ -16,13 +17,12 @@ from typer.testing import CliRunner
 
 from tag2box.cli.app import app
 from tag2box.description.config import FeaturesConfig
-from tag2box.description.describe import raw_features
 from tag2box.errors import InputError
-from tag2box.networks.inference import How, Part
+from tag2box.networks.inference import EngineOptions, Part
+from tag2box.networks.inspection import understand
 from tag2box.networks.network import Network, load_network, network_toml
 from tag2box.networks.openvino_engine import read_model
 from tag2box.networks.shapes import necks
-from tag2box.networks.understanding import understand
 
 NAMES = ("output", "cut", "patch", "class_tokens", "register_tokens", "size")
 CNN = ("map", "residual1", None, 0, 0, None)
@@ -71,7 +71,7 @@ def test_odd_networks_give_the_same_vectors_on_both(tmp_path, photo, kind, outpu
     boxes = np.array([[0, 0, 120, 90], [10, 20, 60, 70]], np.float32)
     for mode in ("auto", "pool"):
         one, two = (
-            raw_features(photo, boxes, FeaturesConfig(str(path), mode, precision="f32", runtime=runtime))
+            vectors(photo, boxes, FeaturesConfig(str(path), mode, precision="f32", runtime=runtime))
             for runtime in ("openvino", "onnxruntime")
         )
         cosine = (one * two).sum(axis=1) / np.linalg.norm(one, axis=1) / np.linalg.norm(two, axis=1)
@@ -116,7 +116,7 @@ def test_necks_are_where_everything_passes(tmp_path):
     found = {min(tensor.get_names()) for tensor in necks(read_model(path)) if tensor.get_names()}
     for name in ("residual0", "residual1", "branch0", "branch1", "map"):
         try:
-            Part(load_network(path), (1, -1, -1), How(), start=name)
+            Part(load_network(path), (1, -1, -1), EngineOptions(), start=name)
             can_be_cut = True
         except InputError:
             can_be_cut = False
@@ -206,4 +206,5 @@ def test_what_cannot_be_understood_is_one_line(tmp_path):
     )
     path = write_cnn(tmp_path / "c.onnx", toml=IMAGENET + "sizes = 3\n")
     assert "unknown key 'sizes'" in refused(path)
+    assert "gives no map (n, c, h, w) or tokens" in refused(write_vit(tmp_path / "head.onnx", head=10))
     assert not (tmp_path / "flat.toml").exists()

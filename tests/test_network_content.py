@@ -4,16 +4,14 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tests._toys import make_toys
+from tests._describing import vectors
 
-import tag2box as t2b
-from tag2box.config import Config, stage_keys
+from tag2box.config import Config
 from tag2box.description.config import FeaturesConfig
-from tag2box.description.describe import raw_features
 from tag2box.errors import InputError
 from tag2box.networks.content import external_files, network_hash
-from tag2box.runtime.stages import Runner
-from tag2box.runtime.store import Store
+from tag2box.pipeline import description_settings
+from tag2box.runtime.keys import call_key
 
 TOML = 'mean = [10, 20, 30]\nstd = [1, 2, 4]\noutput = "y"\n'
 
@@ -80,24 +78,21 @@ def test_a_network_without_other_files_needs_none(tmp_path):
     assert external_files((tmp_path / "own.onnx").read_bytes()) == ()
 
 
-def test_swapped_weights_make_features_and_maps_anew(tmp_path):
-    tags = make_toys(tmp_path / "toys", 2)
-    images = t2b.read_images(tmp_path / "toys", tags)
+def test_swapped_weights_make_another_description(tmp_path):
+    def key(folder="a", **how):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        features = FeaturesConfig(network=write_network(tmp_path / folder, **how), precision="f32")
+        return call_key("description", 1, [description_settings(Config(features=features))])
 
-    def keys(**how):
-        features = FeaturesConfig(network=write_network(tmp_path, **how))
-        return stage_keys(images, Config(features=features), Runner(Store(tmp_path / "run")))
-
-    one, weights, cut = keys(), keys(weight=2.0), keys(toml=TOML + 'cut = "y"\n')
-    assert {stage for stage in one if one[stage] == weights[stage]} == {"photos", "tags", "windows"}
-    assert one["maps"] != cut["maps"]  # it is run in two steps: in bf16 other bits
-    assert one["features"] != cut["features"]
+    keys = [key(), key(weight=2.0), key(toml=TOML + 'cut = "y"\n')]  # in two steps: in bf16 other bits
+    assert len(set(keys)) == 3
+    assert key() == key("elsewhere") == keys[0]  # it is what is in the file, wherever that is
 
 
 def test_swapped_weights_are_compiled_anew(tmp_path):
     photo = np.full((64, 64, 3), 200, np.uint8)
     boxes = np.array([[0, 0, 64, 64]], np.float32)
     config = FeaturesConfig(network=write_network(tmp_path), mode="warp", size=32, grid=1, precision="f32")
-    one = raw_features(photo, boxes, config)
+    one = vectors(photo, boxes, config)
     write_network(tmp_path, weight=2.0)
-    np.testing.assert_allclose(raw_features(photo, boxes, config), 2 * one)
+    np.testing.assert_allclose(vectors(photo, boxes, config), 2 * one)

@@ -6,24 +6,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
-from tag2box.maps.photo_maps import check_maps, find_cells, map_cells
+from tests._describing import described_by, map_at, vectors
 from tests._networks import IMAGENET, vit_toml, write_cnn, write_vit
 from tests._toys import FAST, make_toys
 from typer.testing import CliRunner
 
 from tag2box.cli.app import app
+from tag2box.config import Config
 from tag2box.data.reading import read_images
 from tag2box.demo import demo
-from tag2box.description.config import FeaturesConfig
+from tag2box.description.config import FeaturesConfig, MapsConfig
 from tag2box.description.crops import pool_map
-from tag2box.description.describe import photo_map, raw_features
-from tag2box.description.resolving import mode_of, resolved
+from tag2box.description.describe import describe
+from tag2box.description.photos import describe_photos, hash_photos
+from tag2box.description.resolving import resolved
 from tag2box.errors import InputError
 from tag2box.networks.content import network_hash
-from tag2box.networks.inference import How, Part
+from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import load_network
 from tag2box.networks.onnxruntime_engine import choose_provider
-from tag2box.windows.record import Windows
+from tag2box.run.settings import prepare
 
 RUNTIMES = ("openvino", "onnxruntime")
 # What docs/features.md states of the vectors of the two runtimes on a CPU, in f32.
@@ -46,7 +48,7 @@ def test_the_token_of_a_patch_is_its_cell(tmp_path, runtime, classes, registers)
     """Without attention a token knows its own patch alone: changing one changes one cell."""
     toml = vit_toml(8, classes, registers)
     path = write_vit(tmp_path / "v.onnx", depth=0, classes=classes, registers=registers, toml=toml)
-    part = Part(load_network(path), (1, -1, -1), How(runtime=runtime))
+    part = Part(load_network(path), (1, -1, -1), EngineOptions(runtime=runtime))
     pixels = np.random.default_rng(1).integers(0, 256, (1, 24, 40, 3)).astype(np.uint8)
     before = part(pixels)
     assert before.shape == (1, 3, 5, 16)
@@ -59,11 +61,11 @@ def test_the_token_of_a_patch_is_its_cell(tmp_path, runtime, classes, registers)
 def test_tokens_in_batches_and_threads_are_the_same(tmp_path, runtime):
     network = load_network(write_vit(tmp_path / "v.onnx", toml=vit_toml()))
     pixels = np.random.default_rng(1).integers(0, 256, (11, 32, 32, 3)).astype(np.uint8)
-    one, two = (Part(network, (4, 32, 32), How("f32", n, runtime=runtime), grid=2) for n in (1, 2))
+    one, two = (Part(network, (4, 32, 32), EngineOptions("f32", n, runtime=runtime), grid=2) for n in (1, 2))
     expected = one(pixels)
     assert expected.shape == (11, 2, 2, 16)
     np.testing.assert_array_equal(two(pixels), expected)
-    whole = Part(network, (4, 32, 32), How("f32", runtime=runtime))(pixels)
+    whole = Part(network, (4, 32, 32), EngineOptions("f32", runtime=runtime))(pixels)
     means = whole.reshape(11, 2, 2, 2, 2, 16).mean(axis=(2, 4))
     np.testing.assert_allclose(expected, means, rtol=1e-5, atol=1e-6)
 
@@ -72,10 +74,10 @@ def test_tokens_in_batches_and_threads_are_the_same(tmp_path, runtime):
 def test_tokens_that_do_not_add_up_are_refused(tmp_path, photo, runtime):
     path = write_vit(tmp_path / "v.onnx", registers=4, toml=vit_toml(8, 1, 0))
     with pytest.raises(InputError, match=r"makes 17 tokens of 24 x 32 pixels, but 1 special .* be 13"):
-        photo_map(photo, 96, settings(path, runtime=runtime))
+        map_at(photo, 96, settings(path, runtime=runtime))
     (tmp_path / "v.toml").write_text(IMAGENET)
     with pytest.raises(InputError, match=r"gives tokens .*: set patch, .* `tag2box network check v.onnx`"):
-        photo_map(photo, 96, settings(path, runtime=runtime))
+        map_at(photo, 96, settings(path, runtime=runtime))
 
 
 @pytest.mark.parametrize(
@@ -106,31 +108,27 @@ def test_every_new_setting_of_the_toml_counts(tmp_path):
     assert len(hashes) == 5
 
 
-def test_maps_of_tokens_are_as_large_as_was_said(tmp_path):
+def test_a_map_of_tokens_has_a_cell_for_every_patch(tmp_path):
     path = write_vit(tmp_path / "v.onnx", patch=14, toml=vit_toml(14))
-    sizes = [(120, 90), (30, 140), (1, 1)]
-    windows = Windows(np.empty((0, 4), np.float32), np.zeros(len(sizes) + 1, np.int64), np.array(sizes))
-    shape, offsets, channels = map_cells(windows, 112, settings(path))
-    assert shape.tolist() == [[6, 8], [8, 2], [8, 8]]
-    assert (offsets[-1], channels) == (48 + 16 + 64, 16)
-    maps = [photo_map(np.zeros((h, w, 3), np.uint8), 112, settings(path)) for w, h in sizes]
-    assert [m.shape for m in maps] == [(*s, channels) for s in shape.tolist()]
+    maps = [
+        map_at(np.zeros((*size, 3), np.uint8), 112, settings(path)) for size in [(90, 120), (140, 30), (1, 1)]
+    ]
+    assert [map_.shape for map_ in maps] == [(6, 8, 16), (8, 2, 16), (8, 8, 16)]
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_network_of_one_size_has_photos_resized_to_it(tmp_path, photo, runtime):
     path = write_vit(tmp_path / "v.onnx", size=64, toml=vit_toml(size=64))
     config = settings(path, runtime=runtime)
-    windows = Windows(np.empty((0, 4), np.float32), np.zeros(2, np.int64), np.array([[120, 90]]))
-    assert map_cells(windows, 512, config)[0].tolist() == [[8, 8]]
+    assert map_at(photo, 512, config).shape == (8, 8, 16)
     small = np.asarray(Image.fromarray(photo).resize((64, 64), Image.Resampling.BILINEAR))
-    np.testing.assert_allclose(photo_map(photo, 512, config), photo_map(small, 512, config), atol=0.02)
+    np.testing.assert_allclose(map_at(photo, 512, config), map_at(small, 512, config), atol=0.02)
     boxes = np.array([[0, 0, 120, 90], [30, 0, 60, 45]], np.float32)
-    assert raw_features(photo, boxes, replace(config, mode="warp")).shape == (
+    assert vectors(photo, boxes, replace(config, mode="warp")).shape == (
         2,
         64,
     )  # its batches are of one image
-    assert raw_features(photo, boxes, config).shape == (2, 64)
+    assert vectors(photo, boxes, config).shape == (2, 64)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
@@ -139,18 +137,18 @@ def test_a_size_that_is_not_taken_is_said(tmp_path, photo, runtime):
     with pytest.raises(
         InputError, match=r"does not take .*: give the size that it takes as size in its TOML"
     ):
-        photo_map(photo, 96, settings(path, runtime=runtime))
+        map_at(photo, 96, settings(path, runtime=runtime))
 
 
 def test_the_mode_is_what_the_network_allows(tmp_path):
-    path = write_cnn(tmp_path / "c.onnx")
-    config, network = settings(path), load_network(path)
-    assert resolved(config).mode == "pool"
-    assert mode_of(config, replace(network, cut="residual0")) == "shared"
-    assert mode_of(config, replace(network, cut="residual0", size=(64, 64))) == "pool"
-    assert mode_of(replace(config, mode="warp"), network) == "warp"
+    def mode(toml="", **more):
+        return resolved(settings(write_cnn(tmp_path / "c.onnx", toml=IMAGENET + toml), **more)).mode
+
+    assert mode() == "pool"
+    assert mode('cut = "residual0"\n') == mode(cut="residual0") == "shared"
+    assert mode('cut = "residual0"\nsize = 64\n') == "pool"
+    assert mode('cut = "residual0"\n', mode="warp") == mode(mode="warp") == "warp"
     assert resolved(FeaturesConfig(precision="f32")).mode == "shared"
-    assert resolved(replace(config, cut="residual0")).mode == "shared"
 
 
 def test_pooling_is_the_mean_of_the_cells_inside():
@@ -182,9 +180,9 @@ def test_a_pooled_window_does_not_depend_on_the_others(tmp_path, photo):
     rng = np.random.default_rng(0)
     corner = rng.uniform(0, 60, (150, 2))
     boxes = np.hstack([corner, corner + rng.uniform(4, 30, (150, 2))]).astype(np.float32)
-    together = raw_features(photo, boxes, config)
-    np.testing.assert_array_equal(raw_features(photo, boxes[70:73], config), together[70:73])
-    np.testing.assert_array_equal(raw_features(photo, boxes, config, threads=2), together)
+    together = vectors(photo, boxes, config)
+    np.testing.assert_array_equal(vectors(photo, boxes[70:73], config), together[70:73])
+    np.testing.assert_array_equal(vectors(photo, boxes, config, threads=2), together)
 
 
 CASES = [
@@ -204,22 +202,25 @@ def test_both_runtimes_give_the_same_vectors(tmp_path, photo, network, how):
     elif network == "vit":
         network = write_vit(tmp_path / "v.onnx", registers=2, toml=vit_toml(registers=2))
     boxes = np.array([[0, 0, 120, 90], [10, 20, 60, 70], [50, 5, 110, 40]], np.float32)
-    one, two = (raw_features(photo, boxes, settings(network, runtime=runtime, **how)) for runtime in RUNTIMES)
+    one, two = (vectors(photo, boxes, settings(network, runtime=runtime, **how)) for runtime in RUNTIMES)
     cosine = (one * two).sum(axis=1) / np.linalg.norm(one, axis=1) / np.linalg.norm(two, axis=1)
     assert cosine.min() > COSINE
     np.testing.assert_allclose(np.linalg.norm(one, axis=1), np.linalg.norm(two, axis=1), rtol=1e-3)
 
 
-def test_maps_by_onnxruntime_do_not_depend_on_workers_or_threads(tmp_path, photo):
+def test_photos_by_onnxruntime_do_not_depend_on_workers_or_threads(tmp_path, photo):
     (tmp_path / "thing").mkdir()
     for i in range(3):
         Image.fromarray(np.roll(photo, 10 * i, axis=1)).save(tmp_path / "thing" / f"{i}.png")
-    images = read_images(tmp_path)
+    photos = hash_photos(read_images(tmp_path))
     config = settings(write_cnn(tmp_path / "c.onnx"), runtime="onnxruntime")
-    one, two = (find_cells(images, 96, config, workers=workers) for workers in (1, 2))
-    np.testing.assert_array_equal(one, two)
-    maps = [photo_map(path, 96, config, threads=2).reshape(-1, one.shape[1]) for path in images.paths]
-    np.testing.assert_array_equal(np.concatenate(maps), one)
+    description = described_by(config, MapsConfig(side=96))
+    one, two = (describe_photos(photos, description, workers=workers) for workers in (1, 2))
+    alone = [describe(path, description, threads=2) for path in photos.paths]
+    assert len(one.maps.X) > 0
+    for other in (two, type(one).concatenate(alone)):
+        np.testing.assert_array_equal(other.maps.X, one.maps.X)
+        np.testing.assert_array_equal(other.X, one.X)
 
 
 def test_a_gpu_of_onnxruntime_is_taken_where_there_is_one():
@@ -252,7 +253,7 @@ def test_without_the_package_the_command_is_named(tmp_path, photo, monkeypatch):
     config = settings(write_cnn(tmp_path / "c.onnx"), runtime="onnxruntime")
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(InputError, match=r'pip install "tag2box\[onnxruntime\]"'):
-        photo_map(photo, 96, config)
+        map_at(photo, 96, config)
 
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
@@ -260,9 +261,7 @@ def test_what_cannot_be_run_is_one_line(tmp_path, photo, runtime):
     def refused(toml, **how):
         path = write_cnn(tmp_path / "c.onnx", toml=IMAGENET + toml)
         with pytest.raises(InputError) as error:
-            raw_features(
-                photo, np.array([[0, 0, 50, 50]], np.float32), settings(path, runtime=runtime, **how)
-            )
+            vectors(photo, np.array([[0, 0, 50, 50]], np.float32), settings(path, runtime=runtime, **how))
         return str(error.value)
 
     assert "has no tensor 'z': its outputs are map" in refused('output = "z"\n')
@@ -271,7 +270,7 @@ def test_what_cannot_be_run_is_one_line(tmp_path, photo, runtime):
     assert "names no cut" in refused("", mode="shared")
     (tmp_path / "c.onnx").write_bytes(b"no network")
     with pytest.raises(InputError, match="cannot be read as ONNX"):
-        photo_map(photo, 96, settings(tmp_path / "c.onnx", runtime=runtime))
+        map_at(photo, 96, settings(tmp_path / "c.onnx", runtime=runtime))
 
 
 def run_all(folder, network, *sets, data=None):
@@ -310,6 +309,7 @@ def test_a_random_vit_s_14_goes_through_the_demo(tmp_path, monkeypatch):
 
 
 def test_a_network_without_cut_and_map_is_refused_before_the_work(tmp_path):
-    path = write_vit(tmp_path / "v.onnx", head=10)
+    config = Config(features=settings(write_vit(tmp_path / "v.onnx", head=10)))
+    images = read_images(tmp_path / "toys", make_toys(tmp_path / "toys", 2))
     with pytest.raises(InputError, match=r"gives no map .* or tokens .*; or do without maps"):
-        check_maps(settings(path))
+        prepare(images, config, tmp_path / "run")

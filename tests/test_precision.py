@@ -6,22 +6,23 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tag2box.features import automatic, extract
-from tag2box.features.extract import find_features
 from tests._toys import FAST, make_toys
 
 import tag2box as t2b
-from tag2box import run_settings
+from tag2box.config import Config
+from tag2box.description import photos, resolving
 from tag2box.description.config import FeaturesConfig
-from tag2box.description.projection import Projection
 from tag2box.description.resolving import measure_precision
 from tag2box.networks import precision
 from tag2box.networks.inference import offered
 from tag2box.networks.precision import Speeds, fastest
-from tag2box.pipeline import Config
-from tag2box.run.folder import RunFolder, fit_run, with_precision
+from tag2box.pipeline import learn
+from tag2box.run import settings
+from tag2box.run.folder import RunFolder, fit_run
+from tag2box.run.settings import prepare
 from tag2box.runtime.config import read_settings
-from tag2box.windows.search import Windows
+from tag2box.runtime.stages import Run
+from tag2box.runtime.store import Store
 
 CONFIG = read_settings(Config(), None, FAST)
 SLOWNESS = {"f32": 0.004, "bf16": 0.001, "f16": 0.006}
@@ -128,41 +129,44 @@ def images(tmp_path_factory):
 
 
 def fastest_is(monkeypatch, name):
-    monkeypatch.setattr(
-        run_settings, "measure_precision", lambda _config: Speeds(name, {"f32": 2.0, name: 1.0})
-    )
+    monkeypatch.setattr(settings, "measure_precision", lambda _config: Speeds(name, {"f32": 2.0, name: 1.0}))
 
 
 def test_a_run_keeps_the_precision_that_it_began_with(images, tmp_path, monkeypatch):
+    def begins_with(folder, **features):
+        config = replace(CONFIG, features=replace(CONFIG.features, **features))
+        start = prepare(images, config, folder)
+        return start.config.features.precision, start.precision
+
     fastest_is(monkeypatch, "bf16")
     fit_run(images, CONFIG, tmp_path, workers=1)
     folder = RunFolder(tmp_path)
-    assert folder.config.features.precision == folder.detector.features.precision == "bf16"
+    described_by = folder.detector.description.settings
+    assert folder.config.features.precision == described_by.features.precision == "bf16"
     fastest_is(monkeypatch, "f32")  # elsewhere
     costs = fit_run(images, CONFIG, tmp_path, workers=1)
     assert all(cost["reused"] for cost in costs.values())
     assert RunFolder(tmp_path).config == folder.config
-    assert with_precision(CONFIG, tmp_path)[1] == "bf16, as this run began"
-    asked = replace(CONFIG, features=replace(CONFIG.features, precision="f16"))
-    assert with_precision(asked, tmp_path) == (asked, "f16, as set")
-    other = replace(CONFIG, features=replace(CONFIG.features, network="other.onnx"))
-    assert with_precision(other, tmp_path)[0].features.precision == "f32"
-    assert with_precision(CONFIG, tmp_path / "new")[0].features.precision == "f32"
+    assert begins_with(tmp_path) == ("bf16", "bf16, as this run began")
+    assert begins_with(tmp_path, precision="f16") == ("f16", "f16, as set")
+    assert begins_with(tmp_path, device="CPU")[0] == "f32"  # another device: it is measured
+    assert begins_with(tmp_path / "new")[0] == "f32"
 
 
-def test_workers_are_told_the_precision(images, monkeypatch):
+def test_workers_are_told_the_precision(images, monkeypatch, tmp_path):
     """They must not each measure: the same bytes whatever their number."""
     told = []
 
-    def map_ordered(function, jobs, **_):
-        told.append(function.args[0].precision)
-        return [np.zeros((1, 1))] * len(jobs)
+    class EnoughError(Exception):
+        pass
 
-    monkeypatch.setattr(automatic, "measure_precision", lambda _config: Speeds("f16", {}))
-    monkeypatch.setattr(extract, "map_ordered", map_ordered)
-    windows = Windows(
-        np.ones((len(images), 4), np.float32), np.arange(len(images) + 1), np.ones((len(images), 2))
-    )
-    projection = Projection(np.zeros(1), np.ones((1, 1)), "l2", 1.0)
-    find_features(images, windows, projection, FeaturesConfig(), workers=2)
+    def map_ordered(job, *_, **__):
+        told.append(job.keywords["settings"].features.precision)
+        raise EnoughError
+
+    monkeypatch.setattr(resolving, "measure_precision", lambda _config: Speeds("f16", {}))
+    monkeypatch.setattr(photos, "map_ordered", map_ordered)
+    hashed = photos.Photos(images.paths, images.ids)
+    with pytest.raises(EnoughError):
+        learn(images, hashed, CONFIG, Run(Store(tmp_path), workers=2))
     assert told == ["f16"]

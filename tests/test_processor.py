@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tag2box.networks import processor
-from tag2box.networks.inference import How, Part
+from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import load_network
 from tag2box.networks.processor import CAP, guard_onednn, onednn_cap, saturates
 
@@ -116,8 +116,8 @@ def test_cpuid_is_read_where_it_exists():
 BF16 = """
 import numpy as np
 from tag2box.networks.network import load_network
-from tag2box.networks.inference import How, Part
-part = Part(load_network("efficientnet-lite0"), (8, 64, 64), How("bf16"), grid=2)
+from tag2box.networks.inference import EngineOptions, Part
+part = Part(load_network("efficientnet-lite0"), (8, 64, 64), EngineOptions("bf16"), grid=2)
 assert np.isfinite(part(np.full((8, 64, 64, 3), 99, np.uint8))).all()
 """
 
@@ -166,7 +166,7 @@ def allowed_cpus():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_no_thread_is_bound_to_fewer_cores_than_the_process(threads):
     before = allowed_cpus()
-    part = Part(load_network("efficientnet-lite0"), (8, 64, 64), How("f32", threads), grid=2)
+    part = Part(load_network("efficientnet-lite0"), (8, 64, 64), EngineOptions("f32", threads), grid=2)
     photos = np.zeros((64, 64, 64, 3), np.uint8)
     runner = threading.Thread(target=lambda: [part(photos) for _ in range(4)])
     runner.start()

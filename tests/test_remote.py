@@ -266,14 +266,14 @@ def test_a_photo_that_changes_while_it_is_read_is_not_kept_for_another(monkeypat
     changing.put("/a.bmp", flat(RED))
     with serving(changing) as host:
         path = place(f"http://{host}/a.bmp")
-        fetch = servers.Server.content
+        fetch = servers.FileServer.content
 
         def slowly(server):
             changing.put("/a.bmp", flat(GREEN))
             changing.versions["/a.bmp"] = 2
             return fetch(server)
 
-        monkeypatch.setattr(servers.Server, "content", slowly)
+        monkeypatch.setattr(servers.FileServer, "content", slowly)
         read_image(path)
         monkeypatch.undo()
         changing.put("/a.bmp", flat(RED))

@@ -10,9 +10,9 @@ from tests._review import ORIGIN, at, client_of, copied, far_box
 
 from tag2box.corrections import read_state
 from tag2box.images import ImageSet
-from tag2box.review.found import FoundBoxes, teaching_order
+from tag2box.review.boxes import ReviewBoxes, teaching_order
 from tag2box.review.listing import Index, Wanted
-from tag2box.review.sampling import estimate, mixed, random_order, wilson
+from tag2box.review.sampling import estimate_share, mixed, random_order, wilson
 from tag2box.review.session import Session
 from tag2box.run.folder import RunFolder
 
@@ -47,7 +47,7 @@ def test_the_page_knows_the_run(opened):
     session, client = opened
     start = client.get(at("start")).json()
     assert start["classes"] == ["other", "thing"]
-    assert (start["photos"], start["boxes"], start["reviewed"]) == (12, len(session.found), 0)
+    assert (start["photos"], start["boxes"], start["reviewed"]) == (12, len(session.boxes), 0)
     record = photo(client, 0)
     assert (record["name"], record["width"], record["height"]) == ("toy-00", 96, 96)
     assert {each["class"] for each in record["boxes"]} == {"other", "thing"}
@@ -172,11 +172,11 @@ def test_wilson_is_that_of_scipy():
 
 def test_after_so_many_more_clicks_the_interval_is_narrow():
     for right, n in [(0, 0), (6, 10), (19, 20), (150, 200)]:
-        found = estimate(right, n, 100_000)
+        found = estimate_share(right, n, 100_000)
         share = (right + 1.92) / (n + 3.84)
         low, high = wilson(round(share * (n + found.more)), n + found.more)
         assert (high - low) / 2 <= 0.051
-    assert estimate(1, 1, 1).more == 0
+    assert estimate_share(1, 1, 1).more == 0
 
 
 def test_every_fourth_photo_is_random_and_none_comes_twice():
@@ -220,7 +220,7 @@ def test_a_list_is_what_a_slow_look_at_every_photo_gives(tmp_path):
     images = ImageSet(ids, tuple(tmp_path / name for name in ids), tags, ("a", "b", "c"))
     image, label = np.sort(rng.integers(0, n, 400)), rng.integers(0, 3, 400)
     boxes, sure = np.tile(np.float32([1, 2, 3, 4]), (400, 1)), rng.random(400)
-    index = Index(images, FoundBoxes(image, boxes, label, sure, rng.random(400), np.unique(image)))
+    index = Index(images, ReviewBoxes(image, boxes, label, sure, rng.random(400), np.unique(image)))
     for order in ("teaching", "confident", "name"):
         for c in (None, 1):
             listed = index.find(Wanted(order=order, class_=c, low=0.2, high=0.7, search="1"))
@@ -244,10 +244,10 @@ def test_the_photos_may_be_elsewhere(review_run, tmp_path):
 
 def test_boxes_are_kept_in_the_run_folder(review_run, tmp_path):
     home = copied(review_run, tmp_path)
-    first = Session(home).found
+    first = Session(home).boxes
     (kept,) = [p for p in (home / "review").iterdir() if (p / "record.json").is_file()]
     (kept / "xyxy.npy").write_bytes(b"damaged")
-    again = Session(home).found
+    again = Session(home).boxes
     assert all(np.array_equal(getattr(first, name), getattr(again, name)) for name in vars(first))
     assert np.array_equal(np.unique(first.image), np.sort(first.order))
     assert read_state(home).photos == {}

@@ -307,7 +307,7 @@ def selenium_wheel(page, stage, by):
 def test_filters_by_confidence_doubt_and_name(page, run):
     session = Session(run)
     sure = np.full(12, -1.0)
-    np.maximum.at(sure, session.found.image, session.found.confidence)
+    np.maximum.at(sure, session.boxes.image, session.boxes.confidence)
     middle = round(float(np.median(sure[sure >= 0])), 2)
 
     def listed(**chosen):
@@ -321,9 +321,9 @@ def test_filters_by_confidence_doubt_and_name(page, run):
         )
         return int(page.text("#place").split(" of ")[-1])
 
-    fits = (session.found.confidence >= middle) & (session.found.confidence <= 1)
-    assert listed(low=middle) == len(np.unique(session.found.image[fits]))
-    assert listed(low=0, show="doubtful") == len(np.unique(session.found.image[session.found.doubt >= 0.5]))
+    fits = (session.boxes.confidence >= middle) & (session.boxes.confidence <= 1)
+    assert listed(low=middle) == len(np.unique(session.boxes.image[fits]))
+    assert listed(low=0, show="doubtful") == len(np.unique(session.boxes.image[session.boxes.doubt >= 0.5]))
     assert listed(show="all", search="toy-1") == 2
     assert page.problems() == []
 

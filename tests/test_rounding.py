@@ -5,7 +5,7 @@ import pytest
 
 from tag2box.errors import InputError
 from tag2box.networks import efficientnet, precision
-from tag2box.networks.inference import How, Part
+from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import Network, load_network
 from tag2box.networks.onnx_writer import Graph
 from tag2box.networks.rounding import Rounded
@@ -56,7 +56,7 @@ def test_real_photos_stay_in_the_ranges():
     network, rounded = load_network(NAME), Rounded()
     variant = efficientnet.VARIANTS[NAME]
     builder = efficientnet._Builder(
-        efficientnet.read_state(efficientnet.weights_file(NAME), variant.sha256), rounded
+        efficientnet.read_state_dict(efficientnet.weights_file(NAME), variant.sha256), rounded
     )
     x = builder.convolution("image", "_conv_stem", "_bn0", "stem", stride=2)
     for i, stride in enumerate(variant.strides):
@@ -64,7 +64,7 @@ def test_real_photos_stay_in_the_ranges():
     photo = np.ascontiguousarray(data.chelsea()[None, :256, :256])
     for name in ("block2", "block7", "block12"):
         step, _ = rounded._steps(name)
-        found = Part(network, (1, 256, 256), How("f32"), end=name)(photo)
+        found = Part(network, (1, 256, 256), EngineOptions("f32"), end=name)(photo)
         inside = np.abs(found) <= 127 * step
         assert inside.mean() > 0.9999
         assert np.abs(found).max() > 0.2 * 127 * step  # and they are not far too wide

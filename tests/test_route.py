@@ -23,7 +23,7 @@ from tag2box.runtime.config import read_settings
 
 # Of 12 toys 4 are in the sample from which the description is fitted.
 SETS = (*FAST, "features.sample_images=4", "features.size=64", "features.precision=f32")
-MODES = ("shared", "pool", "warp")
+MODES = ("shared", "pool", "warp", "pyramid")
 
 
 class Watch:
@@ -88,11 +88,11 @@ def test_every_part_of_the_network_runs_once_for_a_photo_and_a_size(watched, job
     mode, run, images, counts = watched
     whole, windows = counts[job]["whole"], counts[job]["windows"]
     assert set(whole.values()) == {1}
-    parts = 2 if mode == "shared" else 1  # it is cut in two
+    parts = 2 if mode in ("shared", "pyramid") else 1  # it is cut in two
     assert Counter(photo for photo, *_ in whole) == {path.name: 2 * parts for path in images.paths}
     filled = -(-run.result("described").counts // BATCH) * BATCH  # the last batch of a photo is filled up
     n_windows = dict(zip((path.name for path in images.paths), filled.tolist(), strict=True))
-    assert windows == ({} if mode == "pool" else n_windows)
+    assert windows == (n_windows if mode in ("shared", "warp") else {})
 
 
 def test_a_photo_alone_is_described_as_in_the_run(watched):
@@ -138,7 +138,7 @@ def test_windows_are_chosen_by_their_context_and_described_as_all_are(watched):
 
 
 def stacks_of(names, job):
-    """The calls in the package that lead to each function of these names, (file, function), as job runs."""
+    """The calls (file, function) in the package that lead to each function of these names."""
     stacks = {name: set() for name in names}
     short = {name.rpartition(".")[2] for name in names}
 

@@ -1,15 +1,15 @@
 """Every `--json` has its schema. The tests of the commands check each answer against it (`_schemas.py`)."""
 
-import json
-
 import jsonschema
 import pytest
+from tests._events import correct, reviewed
 from tests._review import copied
 from tests._schemas import SCHEMAS, check, check_printed
 from tests.test_cli_docs import COMMANDS
 from typer.testing import CliRunner
 
 from tag2box.cli.app import app
+from tag2box.run.folder import RunFolder
 
 SPEAKING = [
     name for name, command in COMMANDS.items() if any("--json" in each.opts for each in command.params)
@@ -38,8 +38,7 @@ def test_a_wrong_answer_is_seen():
 
 def test_the_commands_of_a_run_folder(review_run, tmp_path):
     run = copied(review_run, tmp_path)
-    event = {"set": "photo", "id": "1", "photo": "toy-00", "state": "reviewed"}
-    (run / "corrections.jsonl").write_text(json.dumps(event) + "\n")
+    correct(RunFolder(run), reviewed("toy-00"))
     for words in (
         ["export", run, "--format", "csv"],
         ["report", run],

@@ -93,9 +93,9 @@ assert "no run" in learning.status["reason"], learning.status
     "servers": """
 from pathlib import Path
 from tag2box.errors import Tag2BoxError
-from tag2box.serving.pool import Limits, Pool
+from tag2box.serving.pool import Limits, WorkerPool
 try:
-    Pool(Path("no detector"), Limits()).start()
+    WorkerPool(Path("no detector"), Limits()).start()
 except Tag2BoxError as error:
     assert "no detector" in str(error), error
 """,

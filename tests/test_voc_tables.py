@@ -20,8 +20,8 @@ from tag2box.reproduce.voc_tables import (
     SIX,
     describe_test,
     detect_described,
+    row_settings,
     run_voc_table,
-    settings,
 )
 from tag2box.run.folder import RunFolder, detect_run
 from tag2box.runtime.config import read_settings
@@ -119,7 +119,7 @@ def test_the_papers_means_are_those_it_prints():
 
 def test_the_papers_rows_have_nothing_of_ours():
     """No map, no context, no voting, no whitening; what the paper and its release say of the rest."""
-    config = settings("Cover + SLSVM", 0)
+    config = row_settings("Cover + SLSVM", 0)
     assert (config.method, config.unknown, config.keeps_maps) == ("song2014", "positive", False)
     assert description_settings(config).maps is None  # and so no context
     assert (config.cover.initializer, config.cover.method) == ("cover", "marginal")
@@ -127,10 +127,10 @@ def test_the_papers_rows_have_nothing_of_ours():
     for stage in (config.initial, config.refine):
         assert (stage.C, stage.loss) == (1e-3, "smooth_hinge")
     assert (config.refine.method, config.refine.mu) == ("slsvm", 0.01)
-    assert settings("negative mining + SVM", 0).cover.initializer == "negative_mining"
-    assert settings("Cover + LSVM", 0).refine.method == "lsvm"
-    assert settings("Cover + SVM", 3).initial.seed == 3
-    assert settings(OURS, 3) == replace(Config(), retrain=replace(Config().retrain, seed=3))
+    assert row_settings("negative mining + SVM", 0).cover.initializer == "negative_mining"
+    assert row_settings("Cover + LSVM", 0).refine.method == "lsvm"
+    assert row_settings("Cover + SVM", 3).initial.seed == 3
+    assert row_settings(OURS, 3) == replace(Config(), retrain=replace(Config().retrain, seed=3))
 
 
 def test_a_missing_class_is_refused(voc, tmp_path):

@@ -25,7 +25,7 @@ from tag2box.review import server as review
 from tag2box.review.session import Session
 from tag2box.serving import annotating, detecting
 from tag2box.serving.label_studio import Annotators
-from tag2box.serving.pool import Limits, Pool
+from tag2box.serving.pool import Limits, WorkerPool
 from tag2box.web import listening
 from tag2box.web.answers import ERRORS, as_json, body_as_json
 from tag2box.web.guard import Door, Guard
@@ -96,7 +96,7 @@ def until(what, seconds=10):
 def test_a_body_that_does_not_come_is_given_up_by_every_server(review_run, tmp_path, monkeypatch, path):
     monkeypatch.setattr(Door, "__init__", hasty(Door.__init__))
     session = Session(copied(review_run, tmp_path))
-    pool = Pool(session.run.folder / "detector.npz", Limits())
+    pool = WorkerPool(session.run.folder / "detector.npz", Limits())
     with listening.listening(HOST, 0) as place:
         port = place.getsockname()[1]
         if path == "/predict":

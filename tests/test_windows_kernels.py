@@ -21,7 +21,7 @@ from tag2box.windows.regions import (
     TEXTURE_EDGES,
     UNIT,
     common_parts,
-    describe,
+    describe_regions,
     neighbors,
     sides,
     unite,
@@ -55,7 +55,7 @@ def segmented(image, k=100.0, min_pixels=5):
 
 def described(labels, n, image):
     """Of each region as if it were one part."""
-    return unite(*describe(planes(image), labels, n), np.arange(n, dtype=np.int32), n)
+    return unite(*describe_regions(planes(image), labels, n), np.arange(n, dtype=np.int32), n)
 
 
 def touching(labels, n):
@@ -232,7 +232,7 @@ def test_regions_of_parts_are_described_as_if_they_were_whole():
     part, region = common_parts(np.stack([fine.ravel(), coarse.ravel()]), np.array([n_fine, n]))
     part = part.reshape(fine.shape)
     assert region.shape[1] > n > 2
-    found = unite(*describe(planes(image), part, region.shape[1]), region[1], n)
+    found = unite(*describe_regions(planes(image), part, region.shape[1]), region[1], n)
     for ours, expected in zip(found, described(coarse, n, image), strict=True):
         np.testing.assert_array_equal(ours[:n], expected[:n])
     np.testing.assert_array_equal(neighbors(sides(part), region[1], n), touching(coarse, n))

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from tag2box.detection.detector import Detector
     from tag2box.detection.reading import read_detections
     from tag2box.detection.suppression import detect_windows
-    from tag2box.detection.writing import write_detections
     from tag2box.errors import InputError, Tag2BoxError
     from tag2box.evaluation.record import CorLoc, Scores
     from tag2box.evaluation.scores import corloc, evaluate
+    from tag2box.exports.writing import write_detections
     from tag2box.images import ImageSet, Truth
     from tag2box.mil.bags import Bags, PerInstance
     from tag2box.mil.latent import LatentSVC
@@ -139,7 +139,7 @@ _HOME = {
     "selective_search": "windows.search",
     "simplex_projection": "mil.smoothing",
     "smoothed_max": "mil.smoothing",
-    "write_detections": "detection.writing",
+    "write_detections": "exports.writing",
 }
 
 

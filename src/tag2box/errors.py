@@ -47,7 +47,7 @@ class Tag2BoxError(Exception):
 
     def __init__(self, message: object = "") -> None:
         line = redacted(" ".join(str(message).splitlines()))
-        super().__init__(UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], line))
+        super().__init__(UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], line))
 
 
 class InputError(Tag2BoxError, ValueError):

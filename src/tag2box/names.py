@@ -17,9 +17,9 @@ def objection_to_name(name: object) -> str | None:
         return "is no text"
     if not name:
         return "is empty"
-    if found := FORBIDDEN.search(name):
-        what = "is not Unicode" if "\ud800" <= found[0] <= "\udfff" else "holds a control character"
-        return f"{what} ({ascii(found[0])[1:-1]})"
+    if match := FORBIDDEN.search(name):
+        what = "is not Unicode" if "\ud800" <= match[0] <= "\udfff" else "holds a control character"
+        return f"{what} ({ascii(match[0])[1:-1]})"
     return None
 
 

@@ -60,7 +60,7 @@ def detect(
 
     Example: tag2box detect holiday/*.jpg --run runs/photos --format csv --out boxes.csv
     """
-    from tag2box.detection.writing import check_target, write_detections
+    from tag2box.exports.writing import check_target, write_detections
     from tag2box.run.folder import RunFolder, detect_run
     from tag2box.runtime.cluster import using
 
@@ -74,9 +74,9 @@ def detect(
     check_target(target, kind, images.paths)
     with shown() as progress, using(cluster, folder.folder):
         images, seen = first_look(images, on_error, workers, progress, as_json)
-        found = detect_run(folder, images, workers=workers, progress=progress)
-    written = write_detections(found, images, target, kind, min_score=min_score)
-    kept = found if min_score is None else found[found.score >= min_score]
+        detections = detect_run(folder, images, workers=workers, progress=progress)
+    written = write_detections(detections, images, target, kind, min_score=min_score)
+    kept = detections if min_score is None else detections[detections.score >= min_score]
     answer = {
         "run": str(run),
         "images": len(images),
@@ -92,7 +92,7 @@ def detect(
 
 def suffix_of(kind: str) -> str:
     """How the default name of a format ends; unknown formats are refused before any work."""
-    from tag2box.detection.writing import check_format
+    from tag2box.exports.writing import check_format
 
     check_format(kind)
     return f".{kind}{SUFFIXES.get(kind, '')}"

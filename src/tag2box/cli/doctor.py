@@ -12,7 +12,7 @@ def doctor(as_json: AsJson = False) -> None:
 
     Example: tag2box doctor
     """
-    from tag2box.run.doctor import examine, in_words
+    from tag2box.cli.machine import examine, in_words
 
-    found = examine()
-    say(as_json, found, in_words(found))
+    machine = examine()
+    say(as_json, machine, in_words(machine))

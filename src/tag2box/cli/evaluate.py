@@ -11,7 +11,7 @@ from tag2box.errors import InputError, redacted
 if TYPE_CHECKING:
     from tag2box.detection.detections import Detections
     from tag2box.images import ImageSet
-    from tag2box.run.corrections import Corrected
+    from tag2box.run.corrections import CorrectedBoxes
     from tag2box.run.folder import RunFolder
 
 __all__ = ["evaluate"]
@@ -43,13 +43,13 @@ def evaluate(
 
         run = RunFolder(what)
         images = images.only([name for name in images.classes if name in run.images.classes])
-        found, mined = _newest(run, images), _mined(run, images)
-        if found is None and mined is None:
+        detections, mined = _newest(run, images), _mined(run, images)
+        if detections is None and mined is None:
             raise InputError(
                 f"{what} has no boxes in these images: `tag2box detect {truth} --run {what}"
                 f"{f' --split {split}' if split else ''}` finds them"
             )
-        if found is not None and run.outdated:
+        if detections is not None and run.outdated:
             typer.echo(f"Note: {run.outdated}", err=True)
         run.set_truth(truth, split, metric)
         if mined is not None:
@@ -57,10 +57,10 @@ def evaluate(
             answer |= {"corloc": share.to_dict(), **mined.to_dict()}
             text.append(f"{share}\n{mined}")
     else:
-        found = t2b.read_detections(what, images)
-    if found is not None:
-        scores = t2b.evaluate(found, images, metric)
-        seen = len(found.ids or images.ids)
+        detections = t2b.read_detections(what, images)
+    if detections is not None:
+        scores = t2b.evaluate(detections, images, metric)
+        seen = len(detections.ids or images.ids)
         answer |= {"images": len(images), "images_detected": seen, "scores": scores.to_dict()}
         text.append(str(scores))
         if seen < len(images):
@@ -80,7 +80,7 @@ def _newest(run: "RunFolder", images: "ImageSet") -> "Detections | None":
     return next(run.detections(key, seen) for n, key, seen in reversed(fit) if n == most)
 
 
-def _mined(run: "RunFolder", images: "ImageSet") -> "Corrected | None":
+def _mined(run: "RunFolder", images: "ImageSet") -> "CorrectedBoxes | None":
     """The boxes of the run's own training images, as corrected, where the truth knows all of them."""
     if not set(run.images.ids) <= set(images.ids) or not run.has(run.last_stage):
         return None

@@ -40,17 +40,17 @@ def export(
     Example: tag2box export runs/photos --format yolo --photos --val 0.2 --out train
     """
     from tag2box.cli.detect import suffix_of
-    from tag2box.detection.writing import write_detections
+    from tag2box.exports.writing import write_detections
     from tag2box.run.corrections import corrected_boxes
     from tag2box.run.folder import RunFolder
 
     folder = RunFolder(run)
     target = out or folder.folder / f"boxes{suffix_of(format_)}"
     corrected = corrected_boxes(folder)
-    found = corrected.detections[corrected.reviewed] if reviewed else corrected.detections
-    written = write_detections(found, folder.images, target, format_, photos=photos, val=val)
-    answer = {"boxes": len(found), "format": format_, "written": [str(path) for path in written]}
-    text = f"{len(found)} boxes in {len(folder.images)} images. {corrected} Written: {target}"
+    boxes = corrected.detections[corrected.reviewed] if reviewed else corrected.detections
+    written = write_detections(boxes, folder.images, target, format_, photos=photos, val=val)
+    answer = {"boxes": len(boxes), "format": format_, "written": [str(path) for path in written]}
+    text = f"{len(boxes)} boxes in {len(folder.images)} images. {corrected} Written: {target}"
     say(as_json, answer | corrected.to_dict(), text)
 
 

@@ -32,5 +32,5 @@ def check(
     """
     from tag2box.report.network_check import check_network
 
-    found = check_network(file, photo, runtime)
-    say(as_json, found.to_dict(), str(found))
+    result = check_network(file, photo, runtime)
+    say(as_json, result.to_dict(), str(result))

@@ -11,7 +11,7 @@ import typer
 from tag2box.runtime.checks import check_choice
 
 if TYPE_CHECKING:
-    from tag2box.data.look import Look
+    from tag2box.data.first_look import Look
     from tag2box.images import ImageSet
     from tag2box.review.session import Session
     from tag2box.runtime.progress import Progress
@@ -57,7 +57,7 @@ def first_look(
     images: "ImageSet", on_error: str, workers: int | None, progress: "Progress", as_json: bool
 ) -> tuple["ImageSet", "Look"]:
     """The photos that can be used, after everybody has seen what is there and what is odd."""
-    from tag2box.data.look import look, usable
+    from tag2box.data.first_look import look, usable
 
     seen = look(images, workers=workers, progress=progress)
     if not as_json:

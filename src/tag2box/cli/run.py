@@ -22,6 +22,8 @@ from tag2box.errors import InputError, Tag2BoxError
 
 if TYPE_CHECKING:
     from tag2box.images import ImageSet
+    from tag2box.run.costs import Estimate
+    from tag2box.run.settings import Start
 
 __all__ = ["run"]
 
@@ -71,18 +73,31 @@ def run(
     with shown() as progress, using(cluster, folder):
         images, seen = first_look(images, on_error, workers, progress, as_json)
         start = prepare(images, settings, folder)
-        images = start.images
-        if start.left_out and not as_json:
-            typer.echo(f"Left out, as no image has it: {', '.join(start.left_out)}")
-        taken = timed(start.description, len(images))
-        cost = estimate(len(images), len(images.classes), start.config, workers, taken=taken)
+        n_images, n_classes = start.images.tags.shape
+        taken = timed(start.description, n_images)
+        cost = estimate(n_images, n_classes, start.config, workers, taken=taken)
         if not as_json:
-            typer.echo(f"To be expected: {cost}, in {folder}")
-            typer.echo(f"Precision of the network: {start.precision}")
+            _announce(start, cost, folder)
         stages = fit_prepared(start, folder, workers=workers, progress=progress)
-    kept = {"images": len(images), "classes": list(images.classes), "left_out": list(start.left_out)}
-    how = {"precision": start.precision, "expected": cost.to_dict(), "look": seen.to_dict(), "stages": stages}
-    say(as_json, {"run": str(folder), **kept, **how}, _text(folder, stages))
+    answer = {
+        "run": str(folder),
+        "images": n_images,
+        "classes": list(start.images.classes),
+        "left_out": list(start.left_out),
+        "precision": start.precision,
+        "expected": cost.to_dict(),
+        "look": seen.to_dict(),
+        "stages": stages,
+    }
+    say(as_json, answer, _text(folder, stages))
+
+
+def _announce(start: "Start", cost: "Estimate", folder: Path) -> None:
+    """What is to come, before the work."""
+    if start.left_out:
+        typer.echo(f"Left out, as no image has it: {', '.join(start.left_out)}")
+    typer.echo(f"To be expected: {cost}, in {folder}")
+    typer.echo(f"Precision of the network: {start.precision}")
 
 
 def _run_folder(out: Path | None, data: Path, images: "ImageSet") -> Path:
@@ -125,6 +140,6 @@ def _other_photo(folder: Path, images: "ImageSet") -> Path | None:
 
 
 def _text(folder: Path, stages: dict[str, dict[str, object]]) -> str:
-    fresh = [name for name, how in stages.items() if not how["reused"]]
+    fresh = [name for name, stage in stages.items() if not stage["reused"]]
     done = f"Computed: {', '.join(fresh)}." if fresh else "Nothing had changed: nothing was computed."
     return f"{done}\nThe detector is in {folder}. Next: tag2box detect PHOTOS --run {folder}"

@@ -3,13 +3,13 @@
 from tag2box.corrections.events import check_event, check_inside, new_id
 from tag2box.corrections.log import CorrectionLog, read_state, warn
 from tag2box.corrections.record import Corrections, collect
-from tag2box.corrections.state import Box, Photo, State
+from tag2box.corrections.state import Box, PhotoCorrections, State
 
 __all__ = [
     "Box",
     "CorrectionLog",
     "Corrections",
-    "Photo",
+    "PhotoCorrections",
     "State",
     "check_event",
     "check_inside",

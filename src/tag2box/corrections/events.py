@@ -69,11 +69,11 @@ def check_inside(photo: str, xyxy: Sequence[float], size: Sequence[int]) -> None
 def _check_values(kind: str, event: Mapping[str, Any]) -> None:
     if kind == "box":
         _check_box(event["xyxy"])
-        if (found := event.get("found")) is not None:
-            if not isinstance(found, Mapping) or set(found) != {"class", "xyxy"}:
+        if (original := event.get("found")) is not None:
+            if not isinstance(original, Mapping) or set(original) != {"class", "xyxy"}:
                 raise InputError("found must be the class and the xyxy of the box that was found")
-            _check_name("class", found["class"])
-            _check_box(found["xyxy"])
+            _check_name("class", original["class"])
+            _check_box(original["xyxy"])
     if type(event.get("time", 0)) not in (int, float) or not math.isfinite(event.get("time", 0)):
         raise InputError(f"the time of an event is a number of seconds, not {_short(event['time'])}")
     if type(event.get("random", False)) is not bool:

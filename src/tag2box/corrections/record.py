@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.corrections.log import warn
-from tag2box.corrections.state import Photo, State
+from tag2box.corrections.state import PhotoCorrections, State
 from tag2box.images import ImageSet
 
 __all__ = ["Corrections", "collect"]
@@ -71,7 +71,7 @@ def collect(state: State, images: ImageSet, contents: Sequence[str]) -> Correcti
     )
 
 
-def _tags(photo: Photo, before: NDArray[np.int8], label: dict[str, int]) -> NDArray[np.int8]:
+def _tags(photo: PhotoCorrections, before: NDArray[np.int8], label: dict[str, int]) -> NDArray[np.int8]:
     """The tags of one photo: those that were set, then what its boxes say, then what they were."""
     after = before.copy()
     if photo.state == "reviewed":

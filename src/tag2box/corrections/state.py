@@ -7,7 +7,7 @@ from typing import Any
 from tag2box.data.formats.files import first_few
 from tag2box.images import ImageSet
 
-__all__ = ["Box", "Photo", "State"]
+__all__ = ["Box", "PhotoCorrections", "State"]
 
 XYXY = tuple[float, float, float, float]
 
@@ -25,7 +25,7 @@ class Box:
 
 
 @dataclass
-class Photo:
+class PhotoCorrections:
     """What was said of one photo: its boxes by id, the tags that were changed, and the photo as a whole."""
 
     boxes: dict[str, Box] = field(default_factory=dict)
@@ -46,15 +46,15 @@ class State:
     """The photos that something was said of, by the SHA-256 of their files; names: as they were called."""
 
     def __init__(self, events: Iterable[Mapping[str, Any]] = ()) -> None:
-        self.photos: dict[str, Photo] = {}
+        self.photos: dict[str, PhotoCorrections] = {}
         self.names: dict[str, str] = {}
         self._seen: set[str] = set()
         for event in events:
             self.apply(event)
 
-    def photo(self, content: str) -> Photo:
+    def photo(self, content: str) -> PhotoCorrections:
         """What is said of the photo with that SHA-256; nothing, perhaps."""
-        return self.photos.get(content) or Photo()
+        return self.photos.get(content) or PhotoCorrections()
 
     def apply(self, event: Mapping[str, Any]) -> bool:
         """Take in a checked event; False where one with its id was taken in before."""
@@ -63,7 +63,7 @@ class State:
         self._seen.add(event["id"])
         content = event["sha256"]
         self.names[content] = event["photo"]
-        photo = self.photos.setdefault(content, Photo())
+        photo = self.photos.setdefault(content, PhotoCorrections())
         if event["set"] == "photo":
             photo.state = event["state"]
         elif event["set"] == "tag":
@@ -107,12 +107,12 @@ class State:
 
 
 def _box(event: Mapping[str, Any]) -> Box:
-    found = event.get("found")
+    original = event.get("found")
     return Box(
         event["class"],
         _xyxy(event["xyxy"]),
         event["state"],
-        (found["class"], _xyxy(found["xyxy"])) if found else None,
+        (original["class"], _xyxy(original["xyxy"])) if original else None,
         bool(event.get("random", False)),
         str(event.get("run", "")),
     )

@@ -19,7 +19,7 @@ from urllib.parse import quote, unquote
 
 from tag2box.data.archives import ARCHIVES, Archive
 from tag2box.data.remote_cache import make_room
-from tag2box.data.servers import Server, version_of
+from tag2box.data.servers import FileServer, version_of
 from tag2box.errors import HIDDEN, InputError, redacted
 from tag2box.runtime.files import cache_folder, read_sealed, write_sealed
 
@@ -111,34 +111,34 @@ class RemotePath(PosixPath):
     def is_file(self, **_: Any) -> bool:
         """Whether it is a file."""
         archive = self._opened()
-        return archive.is_file(self._inner) if archive else Server(self.address).is_file()
+        return archive.is_file(self._inner) if archive else FileServer(self.address).is_file()
 
     def is_dir(self, **_: Any) -> bool:
         """Whether it is a folder."""
         archive = self._opened()
-        return archive.is_dir(self._inner) if archive else Server(self.address).is_dir()
+        return archive.is_dir(self._inner) if archive else FileServer(self.address).is_dir()
 
     def iterdir(self) -> "Iterator[RemotePath]":  # type: ignore[override]
         """What is in the folder."""
         archive = self._opened()
-        names = archive.names(self._inner) if archive else Server(self.address).names()
+        names = archive.names(self._inner) if archive else FileServer(self.address).names()
         return (self / name for name in sorted(names))
 
     def below(self) -> list[str]:
         """The names of all files below the folder, relative to it."""
         archive = self._opened()
-        return sorted(archive.below(self._inner) if archive else Server(self.address).below())
+        return sorted(archive.below(self._inner) if archive else FileServer(self.address).below())
 
-    def open(self, mode: str = "rb", *_: Any, **how: Any) -> IO[Any]:  # type: ignore[override]
+    def open(self, mode: str = "rb", *_: Any, **options: Any) -> IO[Any]:  # type: ignore[override]
         """A photo, from the cache; or text, which is tags, as it is now."""
         if "b" not in mode:
-            return io.TextIOWrapper(io.BytesIO(self.read_bytes()), **how)
+            return io.TextIOWrapper(io.BytesIO(self.read_bytes()), **options)
         return io.BytesIO(self._photo())
 
     def read_bytes(self) -> bytes:
         """What is in the file now."""
         archive = self._opened()
-        return archive.content(self._inner) if archive else Server(self.address).content()
+        return archive.content(self._inner) if archive else FileServer(self.address).content()
 
     def _photo(self) -> bytes:
         """What is in the file, from the cache where that has this version of it, undamaged."""
@@ -161,7 +161,7 @@ class RemotePath(PosixPath):
     def _version(self) -> str | None:
         """What tells the content of the file, or of its archive, without reading it; None if nothing does."""
         if self._archive is None:
-            return version_of(Server(self.address).about())
+            return version_of(FileServer(self.address).about())
         outer = _place_of(self._archive)
         if isinstance(outer, RemotePath):
             return outer._version()
@@ -196,7 +196,7 @@ def _place_of(archive: str) -> Path:
 def _open(kind: str, address: str, _: str | None) -> Archive:
     outer = _place_of(address)
     if isinstance(outer, RemotePath):
-        server = Server(outer.address)
+        server = FileServer(outer.address)
         return Archive(server.open(), kind, str(outer), server.about().get("size") or 0)
     try:
         return Archive(outer.open("rb"), kind, address, outer.stat().st_size)

@@ -42,14 +42,14 @@ def make_room(folder: Path, size: int) -> None:
 
 def _files(folder: Path) -> list[tuple[float, int, str]]:
     """Of each file when it was read, its bytes and its path; what is being written is left alone."""
-    found = []
+    files = []
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             with suppress(FileNotFoundError):
                 if not entry.name.startswith("."):
                     about = entry.stat()
-                    found.append((about.st_mtime, about.st_size, entry.path))
-    return found
+                    files.append((about.st_mtime, about.st_size, entry.path))
+    return files
 
 
 def _limit() -> float:

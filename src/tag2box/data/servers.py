@@ -14,7 +14,7 @@ from typing import IO, Any
 from tag2box.data.archives import MOST_BYTES, MOST_FILES
 from tag2box.errors import InputError, redacted
 
-__all__ = ["Server", "version_of"]
+__all__ = ["FileServer", "version_of"]
 
 # Bytes of the page that lists a folder: those of as many files.
 MOST_LISTED = 320 * MOST_FILES
@@ -26,7 +26,7 @@ TIMES = ("last-modified", "lastmodified", "last_modified", "mtime", "modified", 
 YOUNG = timedelta(minutes=1)
 
 
-class Server:
+class FileServer:
     """The files behind one address. name: the address without its secrets, for messages."""
 
     def __init__(self, address: str) -> None:
@@ -59,30 +59,30 @@ class Server:
     def names(self) -> list[str]:
         """The names of what is in the folder."""
         with self._expecting():
-            found = self._files.ls(self._path, detail=False)
-        return [name.rstrip("/").rpartition("/")[2] for name in found]
+            paths = self._files.ls(self._path, detail=False)
+        return [name.rstrip("/").rpartition("/")[2] for name in paths]
 
     def below(self) -> list[str]:
         """The names of all files below the folder, relative to it."""
         top = f"{self._path.rstrip('/')}/" if self._path.strip("/") else ""
         with self._expecting():
-            found = self._walk() if self._is_web(self._path) else self._files.find(self._path)
-        return [name.removeprefix(top) for name in found]
+            paths = self._walk() if self._is_web(self._path) else self._files.find(self._path)
+        return [name.removeprefix(top) for name in paths]
 
     def _walk(self) -> list[str]:
         """All files below; a server of web pages can have folders in folders without end."""
-        folders, seen, found = [self._path], {self._path}, set()
+        folders, seen, files = [self._path], {self._path}, set()
         while folders:
             for entry in self._files.ls(folders.pop(), detail=True):
                 name = entry["name"]
                 if entry["type"] != "directory":
-                    found.add(name)
+                    files.add(name)
                 elif name not in seen:
                     seen.add(name)
                     folders.append(name)
-            if len(found) + len(seen) > MOST_FILES:
+            if len(files) + len(seen) > MOST_FILES:
                 raise InputError(f"more than {MOST_FILES} files and folders: give a folder further down")
-        return sorted(found)
+        return sorted(files)
 
     def about(self) -> dict[str, Any]:
         """What the server says of the file."""
@@ -118,13 +118,13 @@ class Server:
 
 def version_of(about: dict[str, Any], now: datetime | None = None) -> str | None:
     """By which the content of a file is known without reading it; None where nothing is said that holds."""
-    said = {str(name).lower(): value for name, value in about.items() if value not in (None, "")}
-    times = {name: said[name] for name in TIMES if name in said}
-    marks = {name: said[name] for name in MARKS if name in said}
+    properties = {str(name).lower(): value for name, value in about.items() if value not in (None, "")}
+    times = {name: properties[name] for name in TIMES if name in properties}
+    marks = {name: properties[name] for name in MARKS if name in properties}
     latest = (now or datetime.now(UTC)) - YOUNG
     if not times | marks or any(_when(value) > latest for value in times.values()):
         return None
-    return repr([said.get("size"), *sorted((times | marks).items())])
+    return repr([properties.get("size"), *sorted((times | marks).items())])
 
 
 def _when(value: Any) -> datetime:
@@ -160,8 +160,8 @@ def _limited_response() -> type:
                 self._body = content.getvalue()
             return await super().read()
 
-        async def text(self, *how: Any, **options: Any) -> str:
+        async def text(self, *args: Any, **options: Any) -> str:
             self.most = MOST_LISTED
-            return await super().text(*how, **options)
+            return await super().text(*args, **options)
 
     return LimitedResponse

@@ -18,7 +18,7 @@ from tag2box.detection.detections import Detections
 from tag2box.evaluation.scores import CorLoc, Scores, corloc, evaluate
 from tag2box.images import ImageSet
 from tag2box.neighbors.search import group_neighbors
-from tag2box.report.collecting import boxes_of, first_boxes, write_report
+from tag2box.report.collecting import first_boxes, window_detections, write_report
 from tag2box.run.folder import RunFolder, detect_run, fit_run, mined_windows
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.search import WindowsConfig
@@ -84,7 +84,7 @@ def run_demo(
     scenes = make_scenes(root / "scenes", seed=seed, progress=progress)
     fit_run(replace(scenes.train, truth=None), CONFIG, root / "run", workers=workers, progress=progress)
     run = RunFolder(root / "run")
-    found = detect_run(run, scenes.test, workers=workers, progress=progress)
+    detections = detect_run(run, scenes.test, workers=workers, progress=progress)
     rival = corloc(_rival(run, scenes.train), scenes.train)
     page = write_report(
         run.folder,
@@ -96,7 +96,7 @@ def run_demo(
         first=corloc(first_boxes(run), scenes.train),
         learned=corloc(mined_windows(run), scenes.train),
         rival=rival,
-        scores=evaluate(found, scenes.test),
+        scores=evaluate(detections, scenes.test),
         report=page,
         seconds=monotonic() - started,
     )
@@ -109,4 +109,4 @@ def _rival(run: RunFolder, images: ImageSet) -> Detections:
     everything = np.arange(len(compared.X))
     table = group_neighbors(compared.X, compared.offsets, everything, len(images))
     covers = tuple(negative_mining(table, images.positives(name)) for name in images.classes)
-    return boxes_of([cover.first()[1] for cover in covers], described.windows, images)
+    return window_detections([cover.first()[1] for cover in covers], described.windows, images)

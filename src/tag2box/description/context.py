@@ -73,8 +73,8 @@ def _overlaps(edges: NDArray[np.float64], h: int, w: int) -> NDArray[np.float64]
 def _mean(weights: NDArray[np.floating], cells: Floats) -> Floats:
     """Weighted means of the cells, (n, k); zeros where nothing has a weight, as around the whole photo."""
     total = weights.sum(axis=1, keepdims=True)
-    some = total > 1e-6
-    return np.asarray(np.where(some, weights / np.where(some, total, 1), 0), np.float32) @ cells
+    covered = total > 1e-6
+    return np.asarray(np.where(covered, weights / np.where(covered, total, 1), 0), np.float32) @ cells
 
 
 def fit_context(maps: Maps, config: MapsConfig) -> Context:

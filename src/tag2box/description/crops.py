@@ -88,10 +88,10 @@ def pool_map(source: Map, boxes: NDArray[np.float64], grid: int) -> Map:
     weights = np.zeros((BLOCK, grid, grid, h * w), np.float32)
     with one_thread():
         for i in range(0, len(boxes), BLOCK):
-            some = boxes[i : i + BLOCK]
-            weights[: len(some)] = _grid_weights(some, grid, h, w)
+            block = boxes[i : i + BLOCK]
+            weights[: len(block)] = _grid_weights(block, grid, h, w)
             means = weights.reshape(-1, h * w) @ cells
-            out[i : i + BLOCK] = means.reshape(BLOCK, grid, grid, c)[: len(some)]
+            out[i : i + BLOCK] = means.reshape(BLOCK, grid, grid, c)[: len(block)]
     return out
 
 

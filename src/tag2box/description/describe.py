@@ -21,7 +21,7 @@ from tag2box.description.config import FeaturesConfig
 from tag2box.description.description import Description
 from tag2box.description.modes import Mode, Pool, Pyramid, Shared, Warp
 from tag2box.description.record import Described, Maps, Raw
-from tag2box.description.resolving import DescriptionConfig, how_of, network_of
+from tag2box.description.resolving import DescriptionConfig, engine_options, network_of
 from tag2box.description.whole_photo import Seen, WholePhoto
 from tag2box.errors import InputError
 from tag2box.networks.content import network_hash
@@ -64,6 +64,25 @@ def describe(
     -------
     Described
         The windows, their vectors and the map of the photo.
+
+    Examples
+    --------
+    A run fits a description, and a detector has it: ``detector.description``. This one keeps the first eight
+    numbers, and no map.
+
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> from tag2box.description.projection import Projection
+    >>> from tag2box.description.resolving import resolve
+    >>> features = t2b.FeaturesConfig(levels=(96,), grid=1, precision="f32")
+    >>> settings = resolve(t2b.WindowsConfig(mode="single", max_windows=5), features, None)
+    >>> projection = Projection(np.zeros(320, np.float32), np.eye(320, 8, dtype=np.float32), "l2", 20.0)
+    >>> description = t2b.Description(settings, projection)
+    >>> photo = np.zeros((64, 96, 3), np.uint8)
+    >>> photo[16:48, 20:60] = 250, 120, 20
+    >>> described = t2b.describe(photo, description)
+    >>> described.windows.xyxy.shape, described.X.shape
+    ((4, 4), (4, 8))
     """
     settings = description.settings
     seen = _see(source, settings, threads)
@@ -115,7 +134,9 @@ def _see(source: Source, settings: DescriptionConfig, threads: int) -> Seen:
 def _sides(settings: DescriptionConfig) -> list[int]:
     """The long sides at which last maps are needed: 0 alone where none is."""
     maps = settings.maps
-    return [0] if maps is None else [side for side in (maps.fine_side, maps.side) if side]
+    if maps is None:
+        return [0]
+    return [maps.fine_side, maps.side] if maps.context and maps.fine_side else [maps.side]
 
 
 def _windows(seen: Seen, settings: DescriptionConfig, boxes: Floats | None, threads: int) -> Windows:
@@ -138,9 +159,10 @@ def _maps(seen: Seen, settings: DescriptionConfig) -> tuple[Maps | None, Maps | 
     maps = settings.maps
     if maps is None:
         return None, None
-    seen.run((), _sides(settings))
-    fine = Maps.of_image(_map(seen, maps.fine_side, settings)) if maps.context and maps.fine_side else None
-    return Maps.of_image(_map(seen, maps.side, settings)), fine
+    sides = _sides(settings)
+    seen.run((), sides)
+    *finer, last = (Maps.of_image(_map(seen, side, settings)) for side in sides)
+    return last, finer[0] if finer else None
 
 
 def _map(seen: Seen, side: int, settings: DescriptionConfig) -> NDArray[np.float16]:
@@ -191,8 +213,8 @@ def _mode(config: FeaturesConfig, threads: int) -> Mode:
 @lru_cache(maxsize=2)
 def _compiled(config: FeaturesConfig, threads: int, _content: str) -> tuple[WholePhoto, Mode]:
     """The network for whole photos and for windows: once per process and content, as it takes its time."""
-    network, how = network_of(config), how_of(config, threads)
-    whole = WholePhoto(network, how, cut=config.cut)
+    network, options = network_of(config), engine_options(config, threads)
+    whole = WholePhoto(network, options, cut=config.cut)
     padding, grid = config.padding, config.grid
     if config.mode == "pool":
         side = max(config.levels)
@@ -201,5 +223,5 @@ def _compiled(config: FeaturesConfig, threads: int, _content: str) -> tuple[Whol
     if config.mode == "pyramid":
         return whole, Pyramid(whole, levels=config.levels, padding=padding, grid=grid)
     if config.mode == "warp":
-        return whole, Warp(network, how, size=config.size, padding=padding, grid=grid)
-    return whole, Shared(network, how, crop=config.crop, levels=config.levels, padding=padding, grid=grid)
+        return whole, Warp(network, options, size=config.size, padding=padding, grid=grid)
+    return whole, Shared(network, options, crop=config.crop, levels=config.levels, padding=padding, grid=grid)

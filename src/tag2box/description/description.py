@@ -37,6 +37,25 @@ class Description:
         The projection of what a window looks like alone.
     context : Context, default=None
         What the maps of the photo add to the vector of a window.
+
+    See Also
+    --------
+    describe : Describes one photo.
+
+    Examples
+    --------
+    A run fits it, and a detector has it: ``detector.description``. This one keeps the first eight numbers.
+
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> from tag2box.description.projection import Projection
+    >>> from tag2box.description.resolving import resolve
+    >>> features = t2b.FeaturesConfig(levels=(96,), grid=1, precision="f32")
+    >>> settings = resolve(t2b.WindowsConfig(mode="single", max_windows=5), features, None)
+    >>> projection = Projection(np.zeros(320, np.float32), np.eye(320, 8, dtype=np.float32), "l2", 20.0)
+    >>> description = t2b.Description(settings, projection)
+    >>> description.width
+    8
     """
 
     settings: DescriptionConfig

@@ -18,13 +18,13 @@ from PIL import Image
 
 from tag2box.description.crops import crop_map, max_pool, pool_map
 from tag2box.description.whole_photo import Seen, WholePhoto
-from tag2box.networks.inference import How, Part
+from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import Network
 
 __all__ = ["BATCH", "Mode", "Pool", "Pyramid", "Shared", "Warp", "padded"]
 
 Boxes = NDArray[np.float32]
-Photo = NDArray[np.uint8]  # (h, w, 3)
+Pixels = NDArray[np.uint8]  # (h, w, 3)
 
 # Windows per batch of the network, and per round of crops: what bounds the memory, whatever the image.
 BATCH = 8
@@ -85,9 +85,11 @@ class Warp:
     # Larger photos are shrunk to this long side before windows are cut out of them: a bound for memory.
     reading_side = 2048
 
-    def __init__(self, network: Network, how: How, *, size: int, padding: float, grid: int) -> None:
+    def __init__(
+        self, network: Network, options: EngineOptions, *, size: int, padding: float, grid: int
+    ) -> None:
         self.size, self.padding = network.size or (size, size), padding
-        self.net = Part(network, (BATCH, *self.size), how, grid=grid)
+        self.net = Part(network, (BATCH, *self.size), options, grid=grid)
         self.widths = (self.net.channels * grid * grid,)
 
     def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:
@@ -99,7 +101,7 @@ class Warp:
         ]
         return np.concatenate(rounds)
 
-    def _crop(self, photo: Photo, box: Boxes) -> Photo:
+    def _crop(self, photo: Pixels, box: Boxes) -> Pixels:
         """One window, anti-aliased; outside of the photo its border is repeated."""
         (left, top), (right, bottom) = np.floor(box[:2]).astype(int), np.ceil(box[2:]).astype(int)
         rows = np.clip(np.arange(top, bottom), 0, photo.shape[0] - 1)
@@ -119,7 +121,7 @@ class Shared:
     def __init__(
         self,
         network: Network,
-        how: How,
+        options: EngineOptions,
         *,
         crop: int,
         levels: tuple[int, ...],
@@ -128,7 +130,7 @@ class Shared:
     ) -> None:
         self.crop, self.levels, self.padding = crop, np.array(sorted(levels, reverse=True)), padding
         self.reading_side = max(levels)
-        self.late = Part(network, (BATCH, crop, crop), how, start=network.cut, grid=grid)
+        self.late = Part(network, (BATCH, crop, crop), options, start=network.cut, grid=grid)
         self.grid, self.widths = grid, (self.late.channels * grid * grid,)
 
     def __call__(self, seen: Seen, boxes: Boxes) -> NDArray[np.float32]:

@@ -134,12 +134,12 @@ def describe_boxes(
     """The vectors of boxes, (n, d), each computed for the box itself; image: (n,) the photo of each."""
     chosen = np.unique(image)
     rows = [np.flatnonzero(image == i) for i in chosen]
-    items = [(photos.paths[i], xyxy[mine]) for i, mine in zip(chosen, rows, strict=True)]
+    items = [(photos.paths[i], xyxy[own]) for i, own in zip(chosen, rows, strict=True)]
     job = partial(_describe_boxes, description)
     vectors = map_ordered(job, items, workers=workers, progress=progress, label="your boxes")
     out = np.empty((len(xyxy), description.width), description.settings.features.dtype)
-    for mine, part in zip(rows, vectors, strict=True):
-        out[mine] = part
+    for own, part in zip(rows, vectors, strict=True):
+        out[own] = part
     return out
 
 

@@ -101,7 +101,18 @@ class Described(ByImage):
         return len(self.windows)
 
     def map_of(self, i: int) -> NDArray[np.floating] | None:
-        """The map of photo i, where there are any."""
+        """Take the map of one photo.
+
+        Parameters
+        ----------
+        i : int
+            The photo.
+
+        Returns
+        -------
+        ndarray of shape (h, w, c) or None
+            Its map; None where none are kept.
+        """
         return None if self.maps is None else self.maps[i]
 
     def part(self, a: int, z: int) -> "Described":

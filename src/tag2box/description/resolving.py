@@ -14,7 +14,7 @@ from tag2box.description.config import FeaturesConfig, MapsConfig
 from tag2box.description.modes import BATCH
 from tag2box.errors import InputError
 from tag2box.networks.content import network_hash
-from tag2box.networks.engine import How
+from tag2box.networks.engine import EngineOptions
 from tag2box.networks.inference import Part
 from tag2box.networks.network import Network, load_network
 from tag2box.networks.precision import Speeds, fastest
@@ -22,7 +22,7 @@ from tag2box.runtime.files import known_hash
 from tag2box.runtime.packing import stored
 from tag2box.windows.search import WindowsConfig
 
-__all__ = ["DescriptionConfig", "how_of", "measure_precision", "network_of", "resolve", "resolved"]
+__all__ = ["DescriptionConfig", "engine_options", "measure_precision", "network_of", "resolve", "resolved"]
 
 # With patches of so many pixels a map is as fine as the finer one of a network of stride 32.
 SMALL_PATCH = 16
@@ -94,9 +94,9 @@ def _finer_side(maps: MapsConfig, network: Network) -> int:
     return 0 if is_fine else min(2 * maps.side, 4096)
 
 
-def how_of(config: FeaturesConfig, threads: int) -> How:
+def engine_options(config: FeaturesConfig, threads: int) -> EngineOptions:
     """How the network is to be run."""
-    return How(config.precision, threads, config.device, config.runtime)
+    return EngineOptions(config.precision, threads, config.device, config.runtime)
 
 
 @lru_cache(maxsize=16)
@@ -110,8 +110,8 @@ def measure_precision(config: FeaturesConfig) -> Speeds:
     grid = None if mode in ("pool", "pyramid") else config.grid
 
     def compiled(precision: str) -> Part:
-        how = how_of(replace(config, precision=precision), 1)
-        return Part(network, (batch, h, w), how, start=start, grid=grid)
+        options = engine_options(replace(config, precision=precision), 1)
+        return Part(network, (batch, h, w), options, start=start, grid=grid)
 
     graphs = [known_hash(path) for path in (network.path, network.int8) if path]
     content = [graphs, network.output, start, batch, h, config.grid]

@@ -3,7 +3,7 @@
 A photo is resized to whole cells, its long side near `side` pixels, so that the map covers it exactly. For a
 network that takes one size alone it is resized to that, and `side` has no say: its cells may then be oblong.
 
-    seen = Seen(photo, (height, width), WholePhoto(network, how, cut="block10"))
+    seen = Seen(photo, (height, width), WholePhoto(network, options, cut="block10"))
     seen.last(512), seen.early(512)      # the layers before the cut are run once
 
 What lies before the cut is run once for a photo and a side, whoever asks first: windows are cut out of the
@@ -20,7 +20,7 @@ from PIL import Image
 
 from tag2box.data.decoding import READING_SIDE, Decoded, read_small
 from tag2box.errors import InputError
-from tag2box.networks.inference import How, Part
+from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import Network
 
 __all__ = ["Seen", "WholePhoto"]
@@ -35,18 +35,18 @@ class WholePhoto:
     block: photos are resized to multiples of so many pixels.
     """
 
-    def __init__(self, network: Network, how: How, *, cut: str | None = None) -> None:
-        self.network, self.block, self.cut, self._how = network, network.block, cut, how
+    def __init__(self, network: Network, options: EngineOptions, *, cut: str | None = None) -> None:
+        self.network, self.block, self.cut, self._options = network, network.block, cut, options
 
     @cached_property
     def _first(self) -> Part:
         """From the photo to the cut, or to the end."""
-        return Part(self.network, (1, *(self.network.size or (-1, -1))), self._how, end=self.cut)
+        return Part(self.network, (1, *(self.network.size or (-1, -1))), self._options, end=self.cut)
 
     @cached_property
     def _rest(self) -> Part:
         """From the cut to the end."""
-        return Part(self.network, (1, -1, -1), self._how, start=self.cut)
+        return Part(self.network, (1, -1, -1), self._options, start=self.cut)
 
     def check(self) -> None:
         """Refuse a network that gives no map of a photo, or one that does not grow with it."""

@@ -1,4 +1,4 @@
-"""Detection: the detector, what it finds, and the files that go in and out."""
+"""Detection: the detector, what it finds, and the files that it is read from."""
 
 from tag2box.detection.config import DetectConfig
 from tag2box.detection.detections import Detections

@@ -49,16 +49,16 @@ class Detections:
     Examples
     --------
     >>> import tag2box as t2b
-    >>> found = t2b.Detections(
+    >>> detections = t2b.Detections(
     ...     image=[0, 0, 1],
     ...     xyxy=[[0, 0, 9, 9], [2, 2, 5, 5], [1, 1, 8, 4]],
     ...     score=[0.9, 0.2, 0.6],
     ...     label=[0, 1, 0],
     ...     classes=("cat", "dog"),
     ... )
-    >>> len(found[found.score > 0.5])
+    >>> len(detections[detections.score > 0.5])
     2
-    >>> [found.classes[label] for label in found.label]
+    >>> [detections.classes[label] for label in detections.label]
     ['cat', 'dog', 'cat']
     """
 
@@ -82,8 +82,8 @@ class Detections:
             object.__setattr__(self, name, value)
         lengths = [len(getattr(self, name)) for name in COLUMNS]
         if len(set(lengths)) > 1:
-            found = ", ".join(f"{name} {n}" for name, n in zip(COLUMNS, lengths, strict=True))
-            raise InputError(f"detections need arrays of one length, but they have {found}")
+            counts = ", ".join(f"{name} {n}" for name, n in zip(COLUMNS, lengths, strict=True))
+            raise InputError(f"detections need arrays of one length, but they have {counts}")
 
     def __len__(self) -> int:
         return len(self.image)

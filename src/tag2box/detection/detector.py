@@ -61,10 +61,33 @@ class Detector:
 
     Examples
     --------
+    `Tag2Box` has learned one in ``detector_``; here are the parts of one that has learned nothing.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
     >>> import tag2box as t2b
-    >>> model = t2b.Tag2Box().fit("photos")  # doctest: +SKIP
-    >>> model.detector_.save("detector.npz")  # doctest: +SKIP
-    >>> t2b.Detector.load("detector.npz").detect("new.jpg").xyxy  # doctest: +SKIP
+    >>> from tag2box.description.projection import Projection
+    >>> from tag2box.description.resolving import resolve
+    >>> from tag2box.training.calibration import Calibration
+    >>> from tag2box.training.scorer import Scorer
+    >>> from tag2box.training.scoring import Weights
+    >>> features = t2b.FeaturesConfig(levels=(96,), grid=1, precision="f32")
+    >>> settings = resolve(t2b.WindowsConfig(mode="single", max_windows=5), features, None)
+    >>> projection = Projection(np.zeros(320, np.float32), np.eye(320, 8, dtype=np.float32), "l2", 20.0)
+    >>> description = t2b.Description(settings, projection)
+    >>> scorer, calibration = Scorer(Weights(np.eye(1, 8), np.zeros(1))), Calibration(np.array([[1.0, 0.0]]))
+    >>> detector = t2b.Detector(("square",), description, scorer, calibration)
+
+    It goes into one file, and finds the same on another machine.
+
+    >>> file = Path(tempfile.mkdtemp()) / "detector.npz"
+    >>> detector.save(file)
+    >>> photo = np.zeros((64, 96, 3), np.uint8)
+    >>> photo[16:48, 20:60] = 250, 120, 20
+    >>> detections = t2b.Detector.load(file).detect(photo)
+    >>> detections.classes, len(detections) > 0
+    (('square',), True)
     """
 
     classes: tuple[str, ...]

@@ -14,20 +14,22 @@ from tag2box.errors import InputError
 __all__ = ["add_to_fiftyone"]
 
 
-def add_to_fiftyone(found: Detections, samples: Any, field: str) -> None:
+def add_to_fiftyone(detections: Detections, samples: Any, field: str) -> None:
     """Set `field` of the samples to the boxes; see `Detections.to_fiftyone`."""
     try:
         import fiftyone
     except ImportError as missing:
         raise InputError("to_fiftyone needs FiftyOne: pip install fiftyone") from missing
-    ids = sample_ids(found.ids, samples) if found.ids is not None else list(samples.values("id"))
-    if found.image.max(initial=-1) >= len(ids):
-        raise InputError(f"detections in {found.image.max() + 1} images, but there are {len(ids)} samples")
+    ids = sample_ids(detections.ids, samples) if detections.ids is not None else list(samples.values("id"))
+    if detections.image.max(initial=-1) >= len(ids):
+        raise InputError(
+            f"detections in {detections.image.max() + 1} images, but there are {len(ids)} samples"
+        )
     files = dict(zip(*samples.values(["id", "filepath"]), strict=True))
-    names = found.classes or range(found.label.max(initial=-1) + 1)
+    names = detections.classes or range(detections.label.max(initial=-1) + 1)
     labels = {}
     for i, sample in enumerate(ids):
-        part = found[found.image == i]
+        part = detections[detections.image == i]
         size = image_size(Path(files[sample])) if len(part) else (1, 1)
         shares = as_xywh(part.xyxy) / np.array([*size, *size])
         boxes = [

@@ -43,8 +43,8 @@ def read_detections(path: str | Path, images: ImageSet | None = None) -> Detecti
     >>> import tag2box as t2b
     >>> file = Path(tempfile.mkdtemp()) / "boxes.csv"
     >>> _ = file.write_text("file,class,score,x1,y1,x2,y2\na.jpg,cat,0.8,1,2,30,40\n")
-    >>> found = t2b.read_detections(file)
-    >>> found.ids, found.classes, found.xyxy.tolist()
+    >>> detections = t2b.read_detections(file)
+    >>> detections.ids, detections.classes, detections.xyxy.tolist()
     (('a',), ('cat',), [[1.0, 2.0, 30.0, 40.0]])
     """
     path = Path(path)

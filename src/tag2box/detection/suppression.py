@@ -56,8 +56,8 @@ def detect_windows(
     --------
     >>> import tag2box as t2b
     >>> windows = [[0, 0, 10, 10], [1, 0, 10, 10], [20, 20, 30, 30]]
-    >>> found = t2b.detect_windows([[0.2], [0.9], [0.5]], windows, min_score=0.1)
-    >>> found.score.tolist()
+    >>> detections = t2b.detect_windows([[0.2], [0.9], [0.5]], windows, min_score=0.1)
+    >>> detections.score.tolist()
     [0.9, 0.5]
     """
     boxes, score = as_boxes(windows), np.asarray(scores, dtype=np.float64)

@@ -19,7 +19,7 @@ SUMMARY = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "A
 
 
 def coco_ap(
-    found: Detections, objects: Truth, n_classes: int
+    detections: Detections, objects: Truth, n_classes: int
 ) -> tuple[NDArray[np.float64], dict[str, float]]:
     """AP per class and the summary, both pycocotools' own; what it marks -1 (nothing there) is left out."""
     try:
@@ -28,8 +28,8 @@ def coco_ap(
     except ImportError as missing:
         raise InputError('metric "coco" needs pycocotools: pip install "tag2box[coco]"') from missing
     truth, result = COCO(), COCO()
-    images = np.union1d(found.image, objects.image).tolist()
-    for side, rows in ((truth, _rows(objects)), (result, _rows(found))):
+    images = np.union1d(detections.image, objects.image).tolist()
+    for side, rows in ((truth, _rows(objects)), (result, _rows(detections))):
         side.dataset = {
             "images": [{"id": i} for i in images],
             "categories": [{"id": c} for c in range(n_classes)],

@@ -82,13 +82,15 @@ class Match(NamedTuple):
     other: Doubles  # the largest overlap with an object of another class
 
 
-def best_objects(found: Detections, objects: Truth) -> Match:
+def best_objects(detections: Detections, objects: Truth) -> Match:
     """The `Match` of each detection; of two objects that it overlaps equally, the first."""
     by_image = np.argsort(objects.image, kind="stable")
     image = objects.image[by_image]
-    span = np.searchsorted(image, [found.image, found.image + 1])  # (2, n): the objects in its image
-    boxes, true_boxes = found.xyxy.astype(np.float64), objects.xyxy[by_image].astype(np.float64)
-    best, own, other = _best_overlaps(boxes, found.label, span, true_boxes, objects.label[by_image])
+    span = np.searchsorted(
+        image, [detections.image, detections.image + 1]
+    )  # (2, n): the objects in its image
+    boxes, true_boxes = detections.xyxy.astype(np.float64), objects.xyxy[by_image].astype(np.float64)
+    best, own, other = _best_overlaps(boxes, detections.label, span, true_boxes, objects.label[by_image])
     return Match(np.append(by_image, -1)[best], own, other)
 
 
@@ -109,16 +111,16 @@ def _best_overlaps(
     return best, own, other
 
 
-def outcomes(found: Detections, objects: Truth) -> NDArray[np.int8]:
+def outcomes(detections: Detections, objects: Truth) -> NDArray[np.int8]:
     """What became of each detection: TRUE, IGNORED, or a kind of false positive, (n,)."""
-    match = best_objects(found, objects)
-    outcome = np.full(len(found), BACKGROUND, dtype=np.int8)
+    match = best_objects(detections, objects)
+    outcome = np.full(len(detections), BACKGROUND, dtype=np.int8)
     outcome[match.other >= TOUCH] = SIMILAR
     outcome[match.own >= TOUCH] = LOCALIZATION
     right = match.own >= OVERLAP
     outcome[right] = DUPLICATE
     # The best-scored detection of an object is the true one; the stable sort settles ties by input order.
-    order = np.argsort(-found.score, kind="stable")
+    order = np.argsort(-detections.score, kind="stable")
     order = order[right[order]]
     outcome[order[np.unique(match.object[order], return_index=True)[1]]] = TRUE
     outcome[right & np.append(objects.difficult, False)[match.object]] = IGNORED

@@ -53,9 +53,9 @@ class Scores:
     Examples
     --------
     >>> import tag2box as t2b
-    >>> found = t2b.Detections([0], [[0, 0, 10, 10]], [0.9], [0])
-    >>> truth = t2b.Truth(found.image, found.xyxy, found.label, found.score < 0)
-    >>> scores = t2b.evaluate(found, truth)
+    >>> detections = t2b.Detections([0], [[0, 0, 10, 10]], [0.9], [0])
+    >>> truth = t2b.Truth(detections.image, detections.xyxy, detections.label, detections.score < 0)
+    >>> scores = t2b.evaluate(detections, truth)
     >>> scores.mean
     1.0
     >>> scores.to_dict()["classes"]["0"]["n_truth"]

@@ -33,9 +33,9 @@ class Reliability(NamedTuple):
     @property
     def error(self) -> float:
         """The expected calibration error: the mean of |confidence - right| over the detections."""
-        some = self.boxes > 0
-        gap = np.abs(self.confidence - self.right)[some]
-        return float(gap @ self.boxes[some] / max(self.boxes.sum(), 1))
+        filled = self.boxes > 0
+        gap = np.abs(self.confidence - self.right)[filled]
+        return float(gap @ self.boxes[filled] / max(self.boxes.sum(), 1))
 
 
 def reliability(
@@ -65,19 +65,19 @@ def reliability(
     >>> import numpy as np
     >>> import tag2box as t2b
     >>> from tag2box.evaluation.reliability import reliability
-    >>> found = t2b.Detections([0, 0], [[0, 0, 10, 10], [50, 50, 60, 60]], [0.9, 0.4], [0, 0])
+    >>> detections = t2b.Detections([0, 0], [[0, 0, 10, 10], [50, 50, 60, 60]], [0.9, 0.4], [0, 0])
     >>> truth = t2b.Truth(
     ...     np.array([0]), np.array([[0, 0, 10, 9]], np.float32), np.array([0]), np.array([False])
     ... )
-    >>> round(reliability(found, truth).error, 2)
+    >>> round(reliability(detections, truth).error, 2)
     0.25
     """
-    found, objects, _ = align(detections, truth)
-    if found.score.min(initial=0) < 0 or found.score.max(initial=0) > 1:
+    detections, objects, _ = align(detections, truth)
+    if detections.score.min(initial=0) < 0 or detections.score.max(initial=0) > 1:
         raise InputError("scores must be confidences in [0, 1]: detect with detect.confidence = true")
-    outcome = outcomes(found, objects)
-    kept = (outcome != IGNORED) & (found.score >= min_confidence)
-    score, right = found.score[kept], outcome[kept] == TRUE
+    outcome = outcomes(detections, objects)
+    kept = (outcome != IGNORED) & (detections.score >= min_confidence)
+    score, right = detections.score[kept], outcome[kept] == TRUE
     bin_ = np.minimum((score * bins).astype(np.intp), bins - 1)
     count = np.bincount(bin_, minlength=bins)
     with np.errstate(invalid="ignore"):  # empty bins are NaN

@@ -53,11 +53,11 @@ def evaluate(detections: Detections, truth: Truth | ImageSet, metric: str = "voc
     --------
     >>> import numpy as np
     >>> import tag2box as t2b
-    >>> found = t2b.Detections([0, 0], [[0, 0, 10, 10], [50, 50, 60, 60]], [0.9, 0.4], [0, 0])
+    >>> detections = t2b.Detections([0, 0], [[0, 0, 10, 10], [50, 50, 60, 60]], [0.9, 0.4], [0, 0])
     >>> truth = t2b.Truth(
     ...     np.array([0]), np.array([[0, 0, 10, 9]], np.float32), np.array([0]), np.array([False])
     ... )
-    >>> scores = t2b.evaluate(found, truth)
+    >>> scores = t2b.evaluate(detections, truth)
     >>> print(scores)
     voc07 AP
     0     1.000
@@ -67,14 +67,14 @@ def evaluate(detections: Detections, truth: Truth | ImageSet, metric: str = "voc
     """
     if metric not in METRICS:
         raise InputError(f"no metric {metric!r}: there are {', '.join(METRICS)}")
-    found, objects, classes = align(detections, truth)
-    outcome = outcomes(found, objects)
+    detections, objects, classes = align(detections, truth)
+    outcome = outcomes(detections, objects)
     n_classes = len(classes)
     n_truth = np.bincount(objects.label[~objects.difficult], minlength=n_classes)
-    curves = tuple(_curves(found, outcome, n_truth))
+    curves = tuple(_curves(detections, outcome, n_truth))
     summary = None
     if metric == "coco":
-        ap, summary = coco_ap(found, objects, n_classes)
+        ap, summary = coco_ap(detections, objects, n_classes)
     else:
         ap = np.array([(_ap07 if metric == "voc07" else _ap10)(curve) for curve in curves], dtype=np.float64)
     return Scores(
@@ -82,10 +82,10 @@ def evaluate(detections: Detections, truth: Truth | ImageSet, metric: str = "voc
         classes=classes,
         ap=ap,
         n_truth=n_truth,
-        n_detections=np.bincount(found.label, minlength=n_classes),
+        n_detections=np.bincount(detections.label, minlength=n_classes),
         curves=curves,
         false_positives={
-            kind: np.bincount(found.label[outcome == code], minlength=n_classes)
+            kind: np.bincount(detections.label[outcome == code], minlength=n_classes)
             for code, kind in KINDS.items()
         },
         coco=summary,
@@ -114,36 +114,38 @@ def corloc(detections: Detections, truth: Truth | ImageSet) -> CorLoc:
     --------
     >>> import numpy as np
     >>> import tag2box as t2b
-    >>> found = t2b.Detections([0, 1], [[0, 0, 10, 10], [0, 0, 4, 4]], [0.9, 0.8], [0, 0])
+    >>> detections = t2b.Detections([0, 1], [[0, 0, 10, 10], [0, 0, 4, 4]], [0.9, 0.8], [0, 0])
     >>> boxes = np.array([[0, 0, 10, 9], [0, 0, 10, 10]], np.float32)
     >>> truth = t2b.Truth(np.array([0, 1]), boxes, np.array([0, 0]), np.array([False, False]))
-    >>> t2b.corloc(found, truth).mean
+    >>> t2b.corloc(detections, truth).mean
     0.5
     """
-    found, objects, classes = align(detections, truth)
+    detections, objects, classes = align(detections, truth)
     if isinstance(truth, ImageSet):
         positive = truth.tags[objects.image, objects.label] == 1
     else:
         positive = ~objects.difficult
     n_classes = len(classes)
     wanted = np.unique((objects.image * n_classes + objects.label)[positive])  # one key per image and class
-    order = np.argsort(-found.score, kind="stable")
-    keys, first = np.unique((found.image * n_classes + found.label)[order], return_index=True)
+    order = np.argsort(-detections.score, kind="stable")
+    keys, first = np.unique((detections.image * n_classes + detections.label)[order], return_index=True)
     best = order[first]
-    hit = np.isin(wanted, keys[best_objects(found[best], objects).own >= OVERLAP])
+    hit = np.isin(wanted, keys[best_objects(detections[best], objects).own >= OVERLAP])
     n_images = np.bincount(wanted % n_classes, minlength=n_classes)
     n_hits = np.bincount(wanted[hit] % n_classes, minlength=n_classes)
     return CorLoc(classes, n_hits / np.maximum(n_images, 1), n_images)
 
 
-def _curves(found: Detections, outcome: NDArray[np.int8], n_truth: Ints) -> Iterator[Curve]:
+def _curves(detections: Detections, outcome: NDArray[np.int8], n_truth: Ints) -> Iterator[Curve]:
     counts = outcome != IGNORED
-    found, hit = found[counts], outcome[counts] == TRUE
-    order = np.lexsort((-found.score, found.label))  # by class, best first; stable: ties in the order given
-    ends = np.cumsum(np.bincount(found.label, minlength=len(n_truth)))
+    detections, hit = detections[counts], outcome[counts] == TRUE
+    order = np.lexsort(
+        (-detections.score, detections.label)
+    )  # by class, best first; stable: ties in the order given
+    ends = np.cumsum(np.bincount(detections.label, minlength=len(n_truth)))
     for n, rows in zip(n_truth, np.split(order, ends), strict=False):  # after the last end nothing is left
         hits = np.cumsum(hit[rows])
-        yield Curve(hits / max(n, 1), hits / np.arange(1, len(rows) + 1), found.score[rows])
+        yield Curve(hits / max(n, 1), hits / np.arange(1, len(rows) + 1), detections.score[rows])
 
 
 def _ap07(curve: Curve) -> float:

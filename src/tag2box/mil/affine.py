@@ -59,8 +59,8 @@ class Affine:
         if by_rows and isinstance(self.X, np.ndarray) and self.X.flags.c_contiguous:
             w = _add_rows(self.X, r)
         else:
-            some = np.flatnonzero(r)
-            X, few = (self.X[some], r[some]) if len(some) < FEW * len(r) else (self.X, r)
+            nonzero = np.flatnonzero(r)
+            X, few = (self.X[nonzero], r[nonzero]) if len(nonzero) < FEW * len(r) else (self.X, r)
             w = np.asarray(X.T @ few.astype(X.dtype, copy=False), dtype=np.float64)
         return np.append(w, self.bias * r.sum()) if self.bias > 0 else w
 

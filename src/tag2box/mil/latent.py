@@ -83,7 +83,7 @@ class LatentSVC(BagClassifier):
 
     See Also
     --------
-    SmoothLatentSVC : Smooths the maximum, which is mostly faster and more accurate.
+    SmoothLatentSVC : Smooths the maximum; with an intercept the two differ by noise (docs/bags.md).
 
     Notes
     -----

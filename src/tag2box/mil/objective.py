@@ -62,8 +62,8 @@ class BagObjective:
         f, u = self.maximum(p.A.scores(theta), p.offsets)
         value, slope = self.loss(p.y * f)
         r = np.repeat(p.cost * slope * p.y, p.sizes) * u  # (n,) derivative by each score
-        way = theta if self.center is None else theta - self.center
-        return float(way @ way / 2 + p.cost @ value), way + p.A.adjoint(r, by_rows=self.by_rows)
+        delta = theta if self.center is None else theta - self.center
+        return float(delta @ delta / 2 + p.cost @ value), delta + p.A.adjoint(r, by_rows=self.by_rows)
 
 
 def lbfgs(objective: BagObjective, theta: Floats, max_iter: int, tol: float) -> tuple[Floats, float, int]:

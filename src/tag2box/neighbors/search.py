@@ -142,18 +142,18 @@ def block_size(offsets: ArrayLike) -> int:
 
 def search_block(X: Floats, offsets: NDArray[np.int64], k: int, rows: NDArray[np.int64]) -> Neighbors:
     """`group_neighbors` of the query windows `rows`, all at once."""
-    found = _scan(X, offsets, rows)
+    scan = _scan(X, offsets, rows)
     # At least k images score this, whatever the errors.
-    reached = np.partition(found.best - found.slack, -k, axis=0)[-k]
-    near = found.best + found.slack >= reached
-    distance = _measure(X, offsets, rows, found, near)
+    reached = np.partition(scan.best - scan.slack, -k, axis=0)[-k]
+    near = scan.best + scan.slack >= reached
+    distance = _measure(X, offsets, rows, scan, near)
     # A distance is not negative: its bits are in its own order, and the image breaks ties.
     keys = distance.view(np.int32).astype(np.int64) << 32 | np.arange(len(distance))[:, None]
     keys = np.sort(np.partition(keys, k - 1, axis=0)[:k], axis=0).T
     image = (keys & 0xFFFFFFFF).astype(np.int32)
     return Neighbors(
         image,
-        found.window[image, np.arange(len(rows))[:, None]],
+        scan.window[image, np.arange(len(rows))[:, None]],
         (keys >> 32).astype(np.int32).view(np.float32),
         rows,
         _own(offsets, rows),
@@ -219,15 +219,15 @@ def _centered(X: Floats, center: NDArray[np.float32]) -> tuple[NDArray[np.float3
 
 
 def _measure(
-    X: Floats, offsets: NDArray[np.int64], rows: NDArray[np.int64], found: _Scan, near: NDArray[np.bool_]
+    X: Floats, offsets: NDArray[np.int64], rows: NDArray[np.int64], scan: _Scan, near: NDArray[np.bool_]
 ) -> NDArray[np.float32]:
-    """The distances of near images, (n_images, n_queries), infinity elsewhere; their windows in `found`."""
-    unsure = found.second >= found.best - 2 * found.slack
+    """The distances of near images, (n_images, n_queries), infinity elsewhere; their windows in `scan`."""
+    unsure = scan.second >= scan.best - 2 * scan.slack
     distance = np.full(near.shape, np.inf, np.float32)
     queries = _exact(X[rows])
     for i in np.flatnonzero(near.any(axis=1)):
         windows = _exact(X[offsets[i] : offsets[i + 1]])
-        measure(windows, offsets[i], queries, near[i], unsure[i], found.window[i], distance[i])
+        measure(windows, offsets[i], queries, near[i], unsure[i], scan.window[i], distance[i])
     return distance
 
 

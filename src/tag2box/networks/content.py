@@ -27,13 +27,13 @@ def network_hash(network: Network | str) -> str:
     """64 hexadecimal digits that change with any weight, also of its 8-bit form, and with the TOML."""
     network = load_network(network) if isinstance(network, str) else network
     graphs = [network.path] if network.int8 is None else [network.path, network.int8]
-    files = [known_hash(path) for graph in graphs for path in (graph, *_weights_beside(graph))]
+    files = [known_hash(path) for graph in graphs for path in (graph, *_external_weights(graph))]
     feed = [network.input, network.output, network.mean, network.std, network.channels, network.cut]
     tokens = [network.patch, network.class_tokens, network.register_tokens, network.size]
     return hashlib.sha256(to_json([files, feed, tokens]).encode()).hexdigest()
 
 
-def _weights_beside(graph: Path) -> list[Path]:
+def _external_weights(graph: Path) -> list[Path]:
     """The files that an ONNX file keeps weights in."""
     weights = [graph.parent / name for name in _external(graph, known_hash(graph))]
     if missing := [path for path in weights if not path.is_file()]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tag2box.errors import InputError
 from tag2box.networks.onnx_writer import Graph
 from tag2box.networks.rounding import Rounded
-from tag2box.networks.torch_reader import State, read_state
+from tag2box.networks.torch_reader import State, read_state_dict
 
 __all__ = ["VARIANTS", "Variant", "to_onnx", "weights_file"]
 
@@ -86,7 +86,7 @@ def to_onnx(name: str, weights: Path, *, int8: bool = False) -> bytes:
     at which the network can be cut.
     """
     variant = VARIANTS[name]
-    return build(read_state(weights, variant.sha256), variant.strides, name, int8=int8)
+    return build(read_state_dict(weights, variant.sha256), variant.strides, name, int8=int8)
 
 
 def build(state: State, strides: tuple[int, ...], name: str, *, int8: bool = False) -> bytes:

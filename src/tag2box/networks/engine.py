@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PRECISIONS", "RUNTIMES", "Engine", "How"]
+__all__ = ["PRECISIONS", "RUNTIMES", "Engine", "EngineOptions"]
 
 RUNTIMES = ("openvino", "onnxruntime")
 # Each with OpenVINO's word for a device that computes in it.
@@ -15,7 +15,7 @@ PRECISIONS = {"f32": "FP32", "bf16": "BF16", "f16": "FP16", "int8": "INT8"}
 
 
 @dataclass(frozen=True)
-class How:
+class EngineOptions:
     """precision: one of `PRECISIONS`; what a device does not offer is computed in f32, or emulated; int8 is
     for networks that have an 8-bit form (`Network.int8`).
 

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import InputError
-from tag2box.networks.engine import PRECISIONS, Engine, How
+from tag2box.networks.engine import PRECISIONS, Engine, EngineOptions
 from tag2box.networks.network import Network
 from tag2box.runtime.checks import check_choice
 
-__all__ = ["PRECISIONS", "How", "Part", "offered"]
+__all__ = ["PRECISIONS", "EngineOptions", "Part", "offered"]
 
 Floats = NDArray[np.float32]
 
@@ -34,15 +34,15 @@ class Part:
         self,
         network: Network,
         shape: tuple[int, int, int],
-        how: How,
+        options: EngineOptions,
         *,
         start: str | None = None,
         end: str | None = None,
         grid: int | None = None,
     ) -> None:
-        check_choice("precision", how.precision, PRECISIONS)
+        check_choice("precision", options.precision, PRECISIONS)
         self.network, self.grid = network, grid
-        self.engine = _engine(how)(network, shape, how, start=start, end=end, grid=grid)
+        self.engine = _engine(options)(network, shape, options, start=start, end=end, grid=grid)
         self.batch, self.input = self.engine.batch, self.engine.input
         rank = len(self.engine.output)
         self.gives_map = rank in (3, 4)
@@ -104,9 +104,9 @@ class Part:
         return np.ascontiguousarray(tokens[:, special:]).reshape(n, h, w, c)
 
 
-def _engine(how: How) -> Callable[..., Engine]:
+def _engine(options: EngineOptions) -> Callable[..., Engine]:
     """The class of the engine; its package is loaded when it is needed."""
-    if how.runtime == "onnxruntime":
+    if options.runtime == "onnxruntime":
         from tag2box.networks.onnxruntime_engine import OnnxRuntime
 
         return OnnxRuntime

@@ -179,9 +179,11 @@ def _is_whole(x: object, least: int, most: int) -> bool:
 
 def network_toml(network: Network) -> str:
     """The TOML that describes `network`, to lie beside its ONNX file."""
-    said = {f.name: getattr(network, f.name) for f in fields(Network) if f.name not in ("path", "int8")}
-    keep = {"mean", "std"} | {f.name for f in fields(Network) if f.name in said and said[f.name] != f.default}
-    return "".join(f"{name} = {toml_value(value)}\n" for name, value in said.items() if name in keep)
+    values = {f.name: getattr(network, f.name) for f in fields(Network) if f.name not in ("path", "int8")}
+    keep = {"mean", "std"} | {
+        f.name for f in fields(Network) if f.name in values and values[f.name] != f.default
+    }
+    return "".join(f"{name} = {toml_value(value)}\n" for name, value in values.items() if name in keep)
 
 
 def _is_number(x: object) -> bool:

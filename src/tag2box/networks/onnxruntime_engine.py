@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import InputError
-from tag2box.networks.engine import How
+from tag2box.networks.engine import EngineOptions
 from tag2box.networks.network import Network
 from tag2box.networks.subgraph import part_of
 
@@ -41,14 +41,14 @@ class OnnxRuntime:
         self,
         network: Network,
         shape: tuple[int, int, int],
-        how: How,
+        options: EngineOptions,
         *,
         start: str | None = None,
         end: str | None = None,
         grid: int | None = None,  # noqa: ARG002  averages are made of what comes out
     ) -> None:
         ort = _package()
-        provider = choose_provider(how.device, ort.get_available_providers())
+        provider = choose_provider(options.device, ort.get_available_providers())
         self.session = _session(ort, network, part_of(network, start, end), provider)
         port = self.session.get_inputs()[0]
         n, h, w = shape
@@ -58,7 +58,7 @@ class OnnxRuntime:
         self.type = TYPES.get(port.type, np.float32)
         self.name, self.network = port.name, network
         # DirectML does not run one session on several threads.
-        self.threads = 1 if provider == PROVIDERS["DirectML"] else how.threads
+        self.threads = 1 if provider == PROVIDERS["DirectML"] else options.threads
         channels = 3 if self.is_image else port.shape[1] if isinstance(port.shape[1], int) else -1
         self.input: tuple[tuple[int, ...], np.dtype[Any]]
         self.input = (self.batch, h, w, channels), np.dtype(np.uint8 if self.is_image else np.float32)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import InputError
-from tag2box.networks.engine import How
+from tag2box.networks.engine import EngineOptions
 from tag2box.networks.network import Network
 from tag2box.networks.processor import computes_halves, guard_onednn, instructions, saturates
 
@@ -39,7 +39,7 @@ class OpenVino:
         self,
         network: Network,
         shape: tuple[int, int, int],
-        how: How,
+        options: EngineOptions,
         *,
         start: str | None = None,
         end: str | None = None,
@@ -47,8 +47,8 @@ class OpenVino:
     ) -> None:
         import openvino as ov
 
-        device, settings = _settings(how, _core().available_devices)
-        if how.precision == "int8":
+        device, settings = _settings(options, _core().available_devices)
+        if options.precision == "int8":
             rounded = network.rounded()
             # Overflowing sums are further from a run's 8-bit numbers than exact ones are.
             network = network if device == "CPU" and _saturates() else rounded
@@ -64,7 +64,7 @@ class OpenVino:
         self.network, self.batch = network, shape[0]
         self.input = shape_of(port), np.dtype(port.element_type.to_dtype())
         self.output = shape_of(compiled.output(0))
-        self.queue = ov.AsyncInferQueue(compiled, how.threads)
+        self.queue = ov.AsyncInferQueue(compiled, options.threads)
 
     def each(self, batches: Iterable[NDArray[Any]]) -> list[NDArray[np.float32]]:
         """Run every batch, as many at a time as there are threads; results in order."""
@@ -112,17 +112,17 @@ def _own_batch(model: "ov.Model", shape: tuple[int, int, int]) -> tuple[int, int
     return (own, *shape[1:]) if own > 0 else shape
 
 
-def _settings(how: How, available: list[str]) -> tuple[str, dict[str, Any]]:
+def _settings(options: EngineOptions, available: list[str]) -> tuple[str, dict[str, Any]]:
     """OpenVINO's device and settings."""
-    device = _device(how.device, available)
-    settings: dict[str, Any] = {"NUM_STREAMS": how.threads}
+    device = _device(options.device, available)
+    settings: dict[str, Any] = {"NUM_STREAMS": options.threads}
     if device == "CPU":
-        settings["INFERENCE_NUM_THREADS"] = how.threads
+        settings["INFERENCE_NUM_THREADS"] = options.threads
         # Every process would bind its first thread to the first core: workers would share that one.
         settings["ENABLE_CPU_PINNING"] = False
     # Around 8-bit convolutions f32 is faster than bf16, where both are there.
-    in_f32 = how.precision == "int8" or (device == "CPU" and not computes_halves())
-    settings["INFERENCE_PRECISION_HINT"] = "f32" if in_f32 else how.precision
+    in_f32 = options.precision == "int8" or (device == "CPU" and not computes_halves())
+    settings["INFERENCE_PRECISION_HINT"] = "f32" if in_f32 else options.precision
     return device, settings
 
 

@@ -68,9 +68,9 @@ class Rounded:
 
 def _round_trip(graph: Graph, x: str, step: float, zero: NDArray[np.uint8] | NDArray[np.int8]) -> str:
     """`x` rounded to multiples of `step`, as far as 8 bits reach."""
-    how = [
+    parameters = [
         graph.constant(f"{x}.step", np.array(step, np.float32)),
         graph.constant(f"{x}.zero", zero),
     ]
-    whole = graph.add("QuantizeLinear", [x, *how], f"{x}.int8")
-    return graph.add("DequantizeLinear", [whole, *how], f"{x}.rounded")
+    whole = graph.add("QuantizeLinear", [x, *parameters], f"{x}.int8")
+    return graph.add("DequantizeLinear", [whole, *parameters], f"{x}.rounded")

@@ -72,7 +72,7 @@ def necks(model: "ov.Model") -> list[Any]:
     operations = model.get_ordered_ops()
     inside = {op.get_name() for op in operations}
     waiting: dict[tuple[str, int], int] = {}  # tensors that were made of the image, and readers to come
-    found = []
+    tensors = []
     for op in operations:
         sources = [port.get_source_output() for port in op.inputs()]
         read = [key for key in ((s.get_node().get_name(), s.get_index()) for s in sources) if key in waiting]
@@ -85,5 +85,5 @@ def necks(model: "ov.Model") -> list[Any]:
             waiting[op.get_name(), output.get_index()] = sum(name in inside for name in readers)
         waiting = {key: readers for key, readers in waiting.items() if readers > 0}
         if read and len(waiting) == 1 and next(iter(waiting))[0] == op.get_name():
-            found.append(op.output(next(iter(waiting))[1]))
-    return found
+            tensors.append(op.output(next(iter(waiting))[1]))
+    return tensors

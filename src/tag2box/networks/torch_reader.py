@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tag2box.errors import InputError
 
-__all__ = ["State", "read_state"]
+__all__ = ["State", "read_state_dict"]
 
 State = dict[str, NDArray[Any]]
 
@@ -27,16 +27,16 @@ MAGIC = 0x1950A86A20F9469CFC6C
 DTYPES: dict[str, np.dtype[Any]] = {"FloatStorage": np.dtype("<f4"), "LongStorage": np.dtype("<i8")}
 
 
-def read_state(path: Path, sha256: str) -> State:
+def read_state_dict(path: Path, sha256: str) -> State:
     """The tensors of the torch file `path` by name, float32 or int64, C-contiguous copies.
 
     An `InputError` where the file's sha256 is not `sha256`, or where it holds anything but tensors.
     """
     data = path.read_bytes()
-    found = hashlib.sha256(data).hexdigest()
-    if found != sha256:
+    digest = hashlib.sha256(data).hexdigest()
+    if digest != sha256:
         raise InputError(
-            f"{path.name} is not the file it should be: its sha256 is {found}, expected {sha256}. "
+            f"{path.name} is not the file it should be: its sha256 is {digest}, expected {sha256}. "
             f"Install its package again"
         )
     return parse_state(data)

@@ -57,27 +57,30 @@ def write_report(
     mined = corrected.detections
     covers = run.result("covers") if "covers" in run.keys else None
     first = first_boxes(run)
-    found, test = mined, None
+    detections, test = mined, None
     if detected := run.detected():
         key, photos = detected[-1]
-        found, test = run.detections(key, photos), _judged(photos, classes, truths)
+        detections, test = run.detections(key, photos), _judged(photos, classes, truths)
     content = build_content(
         images,
         windows,
         _classes(run, covers, first, mined),
         title=title or f"tag2box: {', '.join(_first(images.classes, 5))}",
         neighbors=None if covers is None else _neighbors(run, covers),
-        detections=found,
+        detections=detections,
         test=test,
-        scores=evaluate(found, test, metric) if test and test.truth else None,
-        sure=_sure(found, test),
+        scores=evaluate(detections, test, metric) if test and test.truth else None,
+        sure=_sure(detections, test),
         corlocs=_corlocs(images, first, mined) | dict(corlocs or {}),
         events=_events(run.folder / "events.jsonl"),
         config=dict(settings(run.config)),
     )
     if corrected.reviewed.any() or corrected.photos:
-        said = ("boxes reviewed", f"{corrected.reviewed.sum():,}"), ("photos reviewed", str(corrected.photos))
-        content = replace(content, facts=(*content.facts, *said))
+        reviews = (
+            ("boxes reviewed", f"{corrected.reviewed.sum():,}"),
+            ("photos reviewed", str(corrected.photos)),
+        )
+        content = replace(content, facts=(*content.facts, *reviews))
     if run.has("prior"):
         content = replace(
             content, facts=(*content.facts, ("trust in the object maps", str(run.result("prior"))))
@@ -98,13 +101,13 @@ def first_boxes(run: RunFolder) -> Detections:
     else:
         tags = known_tags(run.images.tags, run.config.unknown)
         rows = best_windows(windows, tags, windows.by_image(run.result("competition").values)).rows
-    return boxes_of(rows, windows, run.images)
+    return window_detections(rows, windows, run.images)
 
 
-def boxes_of(rows: Sequence[NDArray[np.int64]], windows: Windows, images: ImageSet) -> Detections:
+def window_detections(rows: Sequence[NDArray[np.int64]], windows: Windows, images: ImageSet) -> Detections:
     """Windows, given by their rows for each class, as detections of equal score."""
     row = np.concatenate([np.empty(0, np.int64), *rows])
-    label = np.repeat(np.arange(len(rows)), [len(mine) for mine in rows])
+    label = np.repeat(np.arange(len(rows)), [len(of_class) for of_class in rows])
     return Detections(
         windows.image_of(row), windows.xyxy[row], np.ones(len(row)), label, images.ids, images.classes
     )
@@ -182,10 +185,10 @@ def _corlocs(images: ImageSet, first: Detections, mined: Detections) -> dict[str
     return {"first windows": corloc(first, images), "learned": corloc(mined, images)}
 
 
-def _sure(found: Detections, test: ImageSet | None) -> Reliability | None:
+def _sure(detections: Detections, test: ImageSet | None) -> Reliability | None:
     """How far confidences can be trusted, where there are any and the true boxes are known."""
-    confidences = found.score.min(initial=0) >= 0 and found.score.max(initial=0) <= 1
-    return reliability(found, test) if test and test.truth and confidences else None
+    confidences = detections.score.min(initial=0) >= 0 and detections.score.max(initial=0) <= 1
+    return reliability(detections, test) if test and test.truth and confidences else None
 
 
 def _events(path: Path) -> list[dict[str, Any]]:

@@ -143,7 +143,7 @@ def _facts(
         ("tagged with it", f"{len(images.positives(name))}"),
         ("tagged without", f"{len(images.negatives(name))}"),
     ]
-    facts += [(f"CorLoc, {method}", f"{found[name]:.2f}") for method, found in corlocs.items()]
+    facts += [(f"CorLoc, {method}", f"{shares[name]:.2f}") for method, shares in corlocs.items()]
     if scores is not None and name in scores.classes:
         facts.append((metric_name(scores), f"{scores[name]:.2f}"))
     return tuple(facts)
@@ -153,8 +153,8 @@ def _gains(cover: Cover | None, name: str) -> str:
     if cover is None or len(cover.gains) == 0:
         return ""
     reached = cover.F_S / max(cover.F_V, 1e-12)
-    said = f"Gain curve of {name}: {len(cover.selected)} windows reach {reached:.0%} of the value of all"
-    return gain_chart(cover.gains, cover.F_V, said)
+    caption = f"Gain curve of {name}: {len(cover.selected)} windows reach {reached:.0%} of the value of all"
+    return gain_chart(cover.gains, cover.F_V, caption)
 
 
 def _curve(scores: Scores | None, name: str) -> str:
@@ -163,16 +163,16 @@ def _curve(scores: Scores | None, name: str) -> str:
     at = scores.classes.index(name)
     if scores.n_truth[at] == 0 or len(scores.curves[at].recall) == 0:
         return ""
-    said = f"Precision against recall of {name}, AP {scores[name]:.2f}"
-    return recall_chart(scores.curves[at].recall, scores.curves[at].precision, said)
+    caption = f"Precision against recall of {name}, AP {scores[name]:.2f}"
+    return recall_chart(scores.curves[at].recall, scores.curves[at].precision, caption)
 
 
 def _reliability(sure: Reliability | None) -> str:
     if sure is None or not sure.boxes.any():
         return ""
-    some = sure.boxes > 0
-    said = f"Share of right boxes against confidence, expected calibration error {sure.error:.2f}"
-    return reliability_chart(sure.confidence[some], sure.right[some], said)
+    filled = sure.boxes > 0
+    caption = f"Share of right boxes against confidence, expected calibration error {sure.error:.2f}"
+    return reliability_chart(sure.confidence[filled], sure.right[filled], caption)
 
 
 def _whole(
@@ -187,7 +187,7 @@ def _whole(
     facts.append(("windows", f"{len(windows.xyxy):,}"))
     if test is not None:
         facts.append(("images to detect in", f"{len(test):,}"))
-    facts += [(f"mean CorLoc, {method}", f"{found.mean:.2f}") for method, found in corlocs.items()]
+    facts += [(f"mean CorLoc, {method}", f"{shares.mean:.2f}") for method, shares in corlocs.items()]
     if scores is not None:
         facts.append((f"mean {metric_name(scores)}", f"{scores.mean:.2f}"))
     seconds = sum(float(e.get("seconds", 0)) for e in events if e.get("event") == "finished")

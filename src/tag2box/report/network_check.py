@@ -11,13 +11,13 @@ from PIL import Image
 
 from tag2box.data.decoding import read_small
 from tag2box.description.config import FeaturesConfig, MapsConfig
-from tag2box.description.describe import photo_map
+from tag2box.description.describe import check_maps, photo_map
 from tag2box.description.record import Described, Maps
 from tag2box.description.resolving import resolve
 from tag2box.description.timing import time_photo
 from tag2box.errors import InputError
+from tag2box.networks.inspection import MEAN, STD, possible_cut, understand
 from tag2box.networks.network import Network, load_network, network_toml
-from tag2box.networks.understanding import MEAN, STD, possible_cut, understand
 from tag2box.report.thumbnails import Heat, with_heat
 from tag2box.runtime.files import write_whole
 from tag2box.training.object_maps import fit_object_maps
@@ -120,6 +120,7 @@ def check_network(file: Path, photo: Path | None, runtime: str) -> NetworkCheck:
     network = load_network(file)
     features = FeaturesConfig(network=str(file), runtime=runtime)
     settings = resolve(WindowsConfig(max_windows=WINDOWS), features, MapsConfig())
+    check_maps(settings)
     if photo is not None:
         picture = file.with_suffix(".map.png")
         write_whole(picture, _drawn(photo, photo_map(photo, settings)))

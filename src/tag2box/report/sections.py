@@ -11,7 +11,7 @@ from tag2box.detection.detections import Detections
 from tag2box.evaluation.matching import IGNORED, KINDS, TRUE, align, outcomes
 from tag2box.images import ImageSet
 from tag2box.neighbors.search import Neighbors
-from tag2box.report.thumbnails import AFTER, BEFORE, FOUND, TRUTH, Heat, Picture, Thumbnails
+from tag2box.report.thumbnails import AFTER, BEFORE, DETECTED, TRUTH, Heat, Picture, Thumbnails
 from tag2box.windows.search import Windows
 
 __all__ = ["Picture", "before_and_after", "best_and_worst", "heat_maps", "picks_and_neighbors"]
@@ -58,8 +58,8 @@ def _nearest_positives(
     neighbors: Neighbors, at: int, own: int, positive: NDArray[np.bool_]
 ) -> list[tuple[int, int]]:
     """(image, window) of the neighbors of query `at` in other positive images, nearest first."""
-    found = zip(neighbors.image[at].tolist(), neighbors.window[at].tolist(), strict=True)
-    return [(image, window) for image, window in found if positive[image] and image != own]
+    pairs = zip(neighbors.image[at].tolist(), neighbors.window[at].tolist(), strict=True)
+    return [(image, window) for image, window in pairs if positive[image] and image != own]
 
 
 def heat_maps(
@@ -108,27 +108,27 @@ def best_and_worst(
         return {}
     if images.truth is None:
         return _without_truth(images, detections, name, thumbnails)
-    found, objects, classes = align(detections, images)
+    aligned, objects, classes = align(detections, images)
     label = classes.index(name)
-    outcome = outcomes(found, objects)
-    order = np.argsort(-found.score, kind="stable")
-    mine = order[found.label[order] == label]
+    outcome = outcomes(aligned, objects)
+    order = np.argsort(-aligned.score, kind="stable")
+    of_class = order[aligned.label[order] == label]
 
     def shown(rows: NDArray[np.intp], good: bool) -> tuple[Picture, ...]:
         pictures = []
         for row in rows[: thumbnails.photos]:
-            i = int(found.image[row])
+            i = int(aligned.image[row])
             true = objects.xyxy[(objects.image == i) & (objects.label == label)]
-            drawn = [*((box, TRUTH) for box in true), (found.xyxy[row], FOUND)]
+            drawn = [*((box, TRUTH) for box in true), (aligned.xyxy[row], DETECTED)]
             what = "right" if good else KINDS[int(outcome[row])]
             pictures.append(
-                _find(images, i, drawn, f"{found.score[row]:.2f}, {what}", name, thumbnails, good)
+                _find(images, i, drawn, f"{aligned.score[row]:.2f}, {what}", name, thumbnails, good)
             )
         return tuple(pictures)
 
-    right = mine[outcome[mine] == TRUE]
-    wrong = mine[(outcome[mine] != TRUE) & (outcome[mine] != IGNORED)]
-    one_each = np.sort(np.unique(found.image[wrong], return_index=True)[1])
+    right = of_class[outcome[of_class] == TRUE]
+    wrong = of_class[(outcome[of_class] != TRUE) & (outcome[of_class] != IGNORED)]
+    one_each = np.sort(np.unique(aligned.image[wrong], return_index=True)[1])
     return {"best": shown(right, good=True), "worst": shown(wrong[one_each], good=False)}
 
 
@@ -136,12 +136,14 @@ def _without_truth(
     images: ImageSet, detections: Detections, name: str, thumbnails: Thumbnails
 ) -> dict[str, tuple[Picture, ...]]:
     assert detections.classes is not None
-    mine = detections[detections.label == detections.classes.index(name)]
+    of_class = detections[detections.label == detections.classes.index(name)]
     number = {image: i for i, image in enumerate(images.ids)}
     place = (
-        mine.image if mine.ids is None else np.array([number.get(mine.ids[i], -1) for i in mine.image], int)
+        of_class.image
+        if of_class.ids is None
+        else np.array([number.get(of_class.ids[i], -1) for i in of_class.image], int)
     )
-    order = np.argsort(-mine.score, kind="stable")
+    order = np.argsort(-of_class.score, kind="stable")
     order = order[place[order] >= 0]
     first = order[
         np.sort(np.unique(place[order], return_index=True)[1])
@@ -149,7 +151,14 @@ def _without_truth(
 
     def shown(rows: Sequence[int]) -> tuple[Picture, ...]:
         return tuple(
-            _find(images, int(place[r]), [(mine.xyxy[r], FOUND)], f"{mine.score[r]:.2f}", name, thumbnails)
+            _find(
+                images,
+                int(place[r]),
+                [(of_class.xyxy[r], DETECTED)],
+                f"{of_class.score[r]:.2f}",
+                name,
+                thumbnails,
+            )
             for r in rows
         )
 
@@ -178,8 +187,8 @@ def _overlap(images: ImageSet, image: int, name: str, box: Box) -> float | None:
     """IoU with the nearest true object of the class; None without truth."""
     if images.truth is None:
         return None
-    mine = (images.truth.image == image) & (images.truth.label == images.classes.index(name))
-    return float(iou_matrix(np.asarray(box)[None], images.truth.xyxy[mine]).max(initial=0))
+    of_class = (images.truth.image == image) & (images.truth.label == images.classes.index(name))
+    return float(iou_matrix(np.asarray(box)[None], images.truth.xyxy[of_class]).max(initial=0))
 
 
 def _spread(items: Sequence[int], n: int) -> list[int]:

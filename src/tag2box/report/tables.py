@@ -22,21 +22,21 @@ class Table:
 
 def summary_table(images: ImageSet, scores: Scores | None, corlocs: Mapping[str, CorLoc]) -> Table:
     """What each class is tagged with and, where true boxes are known, how good its boxes are."""
-    said = (
+    columns = (
         {"with": 1, "without": -1, "unknown": 0} if (images.tags == 0).any() else {"with": 1, "without": -1}
     )
-    head = ["class", *said, *(f"CorLoc, {method}" for method in corlocs)]
+    head = ["class", *columns, *(f"CorLoc, {method}" for method in corlocs)]
     head += [metric_name(scores), "objects", "detections"] if scores else []
     rows = []
     for c, name in enumerate(images.classes):
         tags = images.tags[:, c]
-        row = [name, *(str(int((tags == value).sum())) for value in said.values())]
-        row += [f"{found[name]:.3f}" for found in corlocs.values()]
+        row = [name, *(str(int((tags == value).sum())) for value in columns.values())]
+        row += [f"{shares[name]:.3f}" for shares in corlocs.values()]
         if scores and name in scores.classes:
             at = scores.classes.index(name)
             row += [f"{scores.ap[at]:.3f}", str(scores.n_truth[at]), str(scores.n_detections[at])]
         rows.append(tuple(row))
-    mean = ["mean", *("" for _ in said), *(f"{found.mean:.3f}" for found in corlocs.values())]
+    mean = ["mean", *("" for _ in columns), *(f"{shares.mean:.3f}" for shares in corlocs.values())]
     mean += [f"{scores.mean:.3f}", "", ""] if scores else []
     if corlocs or scores:
         rows.append(tuple(mean))

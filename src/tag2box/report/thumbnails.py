@@ -15,7 +15,7 @@ from tag2box.data.decoding import Source, read_small
 __all__ = [
     "AFTER",
     "BEFORE",
-    "FOUND",
+    "DETECTED",
     "TRUTH",
     "Heat",
     "Picture",
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 # Told apart by people with any color vision, and by their order of thickness (Okabe and Ito 2008).
-BEFORE, AFTER, FOUND, TRUTH = "#e69f00", "#009e73", "#56b4e9", "#ffffff"
+BEFORE, AFTER, DETECTED, TRUTH = "#e69f00", "#009e73", "#56b4e9", "#ffffff"
 # From dark to bright: nine colors of viridis (van der Walt and Smith 2015), mixed in between.
 VIRIDIS = (
     *((68, 1, 84), (71, 45, 123), (59, 82, 139), (44, 114, 142), (33, 145, 140)),

@@ -5,18 +5,18 @@ from typing import Any
 
 import numpy as np
 
-from tag2box.reproduce.voc_tables import CLASSES, PAPER, SIX, Cell
+from tag2box.reproduce.voc_tables import CLASSES, PAPER, SIX, VocCell
 
 __all__ = ["as_dict", "as_markdown"]
 
 # What others have on the same classes: the paper's Table 3, and CorLoc of the windows its authors published.
-BESIDE = {
+RIVALS = {
     SIX: "CorLoc of the authors' own first windows: 39.4.",
     CLASSES: "CorLoc of the authors' own first windows: 29.3. Siva and Xiang (2011) have 13.9 mean AP.",
 }
 
 
-def as_dict(cells: Sequence[Cell], classes: Sequence[str]) -> dict[str, Any]:
+def as_dict(cells: Sequence[VocCell], classes: Sequence[str]) -> dict[str, Any]:
     """Per row the mean and spread over seeds of AP07 and CorLoc, per class and in the mean, in per cent."""
     rows: dict[str, Any] = {}
     for row in dict.fromkeys(cell.row for cell in cells):
@@ -33,14 +33,14 @@ def as_dict(cells: Sequence[Cell], classes: Sequence[str]) -> dict[str, Any]:
         "classes": list(classes),
         "protocol": "trained on trainval with tags, scored on test, AP07; CorLoc on trainval",
         "seeds": sorted({cell.seed for cell in cells}),
-        "beside": BESIDE.get(tuple(classes), ""),
+        "beside": RIVALS.get(tuple(classes), ""),
         "rows": rows,
         "costs": costs,
     }
 
 
 def _figures(
-    cells: Sequence[Cell], classes: Sequence[str], figure: Callable[[Cell], dict[str, float]]
+    cells: Sequence[VocCell], classes: Sequence[str], figure: Callable[[VocCell], dict[str, float]]
 ) -> dict[str, Any]:
     values = 100 * np.array([[figure(cell)[name] for name in classes] for cell in cells])  # (seeds, classes)
     means = values.mean(axis=1)

@@ -67,7 +67,7 @@ PAPER = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class VocCell:
     """One row of the table for one seed: AP07 and CorLoc per class, and what each stage of training cost."""
 
     row: str
@@ -77,7 +77,7 @@ class Cell:
     costs: dict[str, Any]
 
 
-def settings(row: str, seed: int, base: Config | None = None) -> Config:
+def row_settings(row: str, seed: int, base: Config | None = None) -> Config:
     """The settings of a row of the table: the paper's, but for ours the defaults.
 
     base: other settings to start from.
@@ -105,7 +105,7 @@ def run_voc_table(
     workers: int | None,
     progress: Progress = silent,
     base: Config | None = None,
-) -> list[Cell]:
+) -> list[VocCell]:
     """Every row of the table, for every seed."""
     train, test = (_only(read_images(data, split=split), classes) for split in ("trainval", "test"))
     if test.truth is None or train.truth is None:
@@ -113,7 +113,7 @@ def run_voc_table(
     cells = []
     for seed in range(seeds):
         for row in rows:
-            config = settings(row, seed, base)
+            config = row_settings(row, seed, base)
             costs = fit_run(
                 replace(train, truth=None), config, out / "train", workers=workers, progress=progress
             )
@@ -122,7 +122,7 @@ def run_voc_table(
             ap = evaluate(detect_described(run.detector, test, described), test)
             share = corloc(mined_windows(run), train)
             cells.append(
-                Cell(
+                VocCell(
                     row,
                     seed,
                     {name: float(ap[name]) for name in classes},

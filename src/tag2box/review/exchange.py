@@ -13,8 +13,8 @@ from tag2box.corrections import CorrectionLog, check_inside, new_id
 from tag2box.data.decoding import image_size
 from tag2box.data.formats import cvat
 from tag2box.data.reading import read_images
-from tag2box.detection.writing import write_detections
 from tag2box.errors import InputError
+from tag2box.exports.writing import write_detections
 from tag2box.images import ImageSet
 from tag2box.run.corrections import box_id, corrected_boxes, is_replaced
 from tag2box.run.folder import RunFolder
@@ -50,12 +50,12 @@ def import_corrections(run: RunFolder, file: Path, *, reviewed: bool = True) -> 
         photo = known.find(name)
         missing += photo is None
         unknown.update(kind for kind, _ in boxes if kind not in run.images.classes)
-        mine = [box for box in boxes if box[0] in run.images.classes]
-        if photo is None or not mine:
+        known_boxes = [box for box in boxes if box[0] in run.images.classes]
+        if photo is None or not known_boxes:
             continue
         photos.add(photo)
         identity = _identity(run, place[photo])
-        for kind, xyxy in mine:
+        for kind, xyxy in known_boxes:
             check_inside(photo, xyxy, sizes[place[photo]])
             events.append(identity | _accepted(identity["sha256"], kind, xyxy))
         if reviewed:

@@ -78,10 +78,10 @@ class Learning:
 def _progress(line: str) -> dict[str, Any] | None:
     """What `_tell` wrote; None for a line of somebody else, such as an error."""
     try:
-        said = json.loads(line)
+        message = json.loads(line)
     except ValueError:
         return None
-    return said if isinstance(said, dict) else None
+    return message if isinstance(message, dict) else None
 
 
 def learn_again(folder: Path) -> None:

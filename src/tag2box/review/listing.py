@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.corrections import Photo
+from tag2box.corrections import PhotoCorrections
 from tag2box.corrections.events import PHOTO_STATES
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
-from tag2box.review.found import FoundBoxes
+from tag2box.review.boxes import ReviewBoxes
 
 __all__ = ["Index", "Wanted"]
 
@@ -47,24 +47,24 @@ class Wanted:
 class Index:
     """teaching: photos by what they teach, and random ones; drawn: the random order; moved: by learning."""
 
-    def __init__(self, images: ImageSet, found: FoundBoxes) -> None:
+    def __init__(self, images: ImageSet, boxes: ReviewBoxes) -> None:
         n = len(images)
         self._names = [name.casefold() for name in images.ids]
         self._classes = images.classes
         self._by_name = np.array(sorted(range(n), key=lambda i: images.ids[i]), np.intp)
-        self._found = found
+        self._boxes = boxes
         self._has = images.tags == 1
-        self._has[found.image, found.label] = True
+        self._has[boxes.image, boxes.label] = True
         self._tags = self._has.copy()
         self._state = np.full(n, PHOTO_STATES.index("open"), np.int8)
         self._best = np.full(n, -1.0)
-        np.maximum.at(self._best, found.image, found.confidence)
+        np.maximum.at(self._best, boxes.image, boxes.confidence)
         self._doubt = np.zeros(n)
-        np.maximum.at(self._doubt, found.image, found.doubt)
-        self.teaching = self.drawn = found.order
+        np.maximum.at(self._doubt, boxes.image, boxes.doubt)
+        self.teaching = self.drawn = boxes.order
         self.moved = np.zeros(n, np.bool_)
 
-    def update(self, n: int, photo: Photo) -> None:
+    def update(self, n: int, photo: PhotoCorrections) -> None:
         """Take in what is said of photo n."""
         self._state[n] = PHOTO_STATES.index(photo.state)
         self._has[n] = self._tags[n]
@@ -99,12 +99,12 @@ class Index:
 
     def _confident(self, wanted: Wanted) -> NDArray[np.bool_]:
         """Photos with a found box, of the class, whose confidence lies in the range."""
-        sure = self._found.confidence
+        sure = self._boxes.confidence
         rows = (sure >= wanted.low) & (sure <= wanted.high)
         if wanted.class_ is not None:
-            rows &= self._found.label == wanted.class_
+            rows &= self._boxes.label == wanted.class_
         out = np.zeros(len(self._names), np.bool_)
-        out[self._found.image[rows]] = True
+        out[self._boxes.image[rows]] = True
         return out
 
     def _order(self, wanted: Wanted) -> NDArray[np.intp]:
@@ -114,8 +114,8 @@ class Index:
             best = self._best
             if wanted.class_ is not None:
                 best = np.full(len(best), -1.0)
-                mine = self._found.label == wanted.class_
-                np.maximum.at(best, self._found.image[mine], self._found.confidence[mine])
+                of_class = self._boxes.label == wanted.class_
+                np.maximum.at(best, self._boxes.image[of_class], self._boxes.confidence[of_class])
             return np.lexsort((self._by_name.argsort(), -best))
         first = self.drawn if wanted.order == "random" else self.teaching
         rest = np.ones(len(self._names), np.bool_)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Estimate", "estimate", "mixed", "random_order"]
+__all__ = ["ShareEstimate", "estimate_share", "mixed", "random_order"]
 
 # Of so many photos that are shown, one is random: the price of honest figures.
 ONE_IN = 4
@@ -21,7 +21,7 @@ Z, ENOUGH = 1.959964, 0.05
 
 
 @dataclass(frozen=True)
-class Estimate:
+class ShareEstimate:
     """Right boxes among those judged in the random share: the share of right ones lies in low to high (95 %).
 
     more: about how many further boxes make it +- 5 points; left: how many there are.
@@ -64,10 +64,10 @@ def _next(photos: Iterator[int], seen: set[int]) -> int | None:
     return next((photo for photo in photos if photo not in seen), None)
 
 
-def estimate(right: int, judged: int, total: int) -> Estimate:
+def estimate_share(right: int, judged: int, total: int) -> ShareEstimate:
     """From the boxes of a class that were judged in random order, without a gap; total: all that it has."""
     low, high = wilson(right, judged)
-    return Estimate(right, judged, low, high, _more(right, judged, total), max(total - judged, 0))
+    return ShareEstimate(right, judged, low, high, _more(right, judged, total), max(total - judged, 0))
 
 
 def wilson(right: int, n: int) -> tuple[float, float]:

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
-from tag2box.corrections import CorrectionLog, Photo, State, check_event, check_inside, warn
+from tag2box.corrections import CorrectionLog, PhotoCorrections, State, check_event, check_inside, warn
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
-from tag2box.review.found import load_boxes
+from tag2box.review.boxes import load_boxes
 from tag2box.review.listing import Index, Wanted
 from tag2box.review.sampling import mixed, random_order
 from tag2box.review.verdicts import Verdicts
@@ -50,10 +50,10 @@ class Session:
         """Read the run, and all that was said of it."""
         written = _when_written(folder)
         run = _finished(RunFolder(folder))
-        found = load_boxes(run, progress)
+        boxes = load_boxes(run, progress)
         with self.lock:
             self._written = written
-            self.run, self.found, self.sizes = run, found, run.result("described").windows.sizes.tolist()
+            self.run, self.boxes, self.sizes = run, boxes, run.result("described").windows.sizes.tolist()
             self.images = run.images if self._elsewhere is None else _moved_to(run.images, self._elsewhere)
             self.number = {name: n for n, name in enumerate(self.images.ids)}
             self.key = run.keys[run.last_stage][:12]
@@ -63,11 +63,11 @@ class Session:
             classes = self.images.classes
             self.box_ids = [
                 box_id(self.contents[i], classes[c], xyxy)
-                for i, c, xyxy in zip(found.image, found.label, found.xyxy, strict=True)
+                for i, c, xyxy in zip(boxes.image, boxes.label, boxes.xyxy, strict=True)
             ]
-            self.verdicts = Verdicts(found, self.box_ids, classes, len(self.images))
+            self.verdicts = Verdicts(boxes, self.box_ids, classes, len(self.images))
             self.ends = self.verdicts.ends
-            self.index = Index(self.images, found)
+            self.index = Index(self.images, boxes)
             self._numbers: dict[str, list[int]] = {}  # photos that are the same to the byte are one photo
             for n, content in enumerate(run.contents):
                 self._numbers.setdefault(content, []).append(n)
@@ -75,14 +75,14 @@ class Session:
                 self._update(content)
             warn(self.left_out())
             self.drawn = random_order(self._not_learned_from(), self.key)
-            order, is_random = mixed(found.order, self.drawn)
+            order, is_random = mixed(boxes.order, self.drawn)
             self.index.teaching, self.index.drawn = order, self.drawn
             self.random = set(order[is_random].tolist())
             self.verdicts.draw(self.drawn)
 
     def _not_learned_from(self) -> NDArray[np.intp]:
         """Photos with found boxes of which nothing was known when they were found."""
-        photos = np.unique(self.found.image)
+        photos = np.unique(self.boxes.image)
         known = (self.state.photos.get(self.contents[i]) for i in photos)
         fresh = [p is None or all(box.run == self.key for box in p.boxes.values()) for p in known]
         return photos[np.array(fresh, np.bool_)] if len(photos) else photos
@@ -100,7 +100,7 @@ class Session:
     def _places(self) -> Places:
         """Where the boxes of each photo and class are."""
         places: Places = {}
-        for i, c, xyxy in zip(self.found.image, self.found.label, self.found.xyxy, strict=True):
+        for i, c, xyxy in zip(self.boxes.image, self.boxes.label, self.boxes.xyxy, strict=True):
             places[self.contents[i], self.images.classes[c]] = xyxy
         return places
 
@@ -140,7 +140,7 @@ class Session:
                 "key": self.key,
                 "classes": list(self.images.classes),
                 "photos": len(self.images),
-                "boxes": len(self.found),
+                "boxes": len(self.boxes),
                 "moved": None if self.moved is None else int(self.moved.sum()),
                 "figures_before": self.figures_before,
                 "left_out": self.left_out(),
@@ -170,7 +170,7 @@ class Session:
     def _photo(self, n: int) -> dict[str, Any]:
         if not 0 <= n < len(self.images):
             raise InputError(f"there is no photo {n}: they are numbered from 0 to {len(self.images) - 1}")
-        said = self.state.photo(self.contents[n])
+        corrections = self.state.photo(self.contents[n])
         tags = dict(zip(self.images.classes, self.images.tags[n].tolist(), strict=True))
         return {
             "number": n,
@@ -178,17 +178,17 @@ class Session:
             "sha256": self.run.contents[n],
             "width": self.sizes[n][0],
             "height": self.sizes[n][1],
-            "state": said.state,
+            "state": corrections.state,
             "random": n in self.random,
-            "boxes": self._boxes(n, said),
-            "tags": tags | {k: v for k, v in said.tags.items() if k in tags},
+            "boxes": self._boxes(n, corrections),
+            "tags": tags | {k: v for k, v in corrections.tags.items() if k in tags},
             "own_tags": tags,
         }
 
-    def _boxes(self, n: int, said: Photo) -> list[dict[str, Any]]:
+    def _boxes(self, n: int, corrections: PhotoCorrections) -> list[dict[str, Any]]:
         """Judged boxes, then those found that are still open."""
-        mine = range(self.ends[n], self.ends[n + 1])
-        sure = {self.box_ids[m]: round(float(self.found.confidence[m]), 4) for m in mine}
+        rows = range(self.ends[n], self.ends[n + 1])
+        sure = {self.box_ids[m]: round(float(self.boxes.confidence[m]), 4) for m in rows}
         out = [
             {
                 "id": key,
@@ -198,11 +198,11 @@ class Session:
                 "found": box.found is not None,
                 "confidence": sure.get(key),
             }
-            for key, box in said.boxes.items()
+            for key, box in corrections.boxes.items()
         ]
-        for m in mine:
-            key, kind, xyxy = self.box_ids[m], self.images.classes[self.found.label[m]], self.found.xyxy[m]
-            if still_open(said, key, kind, xyxy):
+        for m in rows:
+            key, kind, xyxy = self.box_ids[m], self.images.classes[self.boxes.label[m]], self.boxes.xyxy[m]
+            if still_open(corrections, key, kind, xyxy):
                 box = {"id": key, "class": kind, "xyxy": xyxy.tolist(), "state": "open", "found": True}
                 out.append({**box, "confidence": sure[key]})
         return out
@@ -238,16 +238,16 @@ class Session:
             )
         if event["set"] == "box":
             check_inside(photo, event["xyxy"], self.sizes[n])
-            if (found := self._found(n, event["box"])) is not None:
-                event["found"] = found
+            if (original := self._original(n, event["box"])) is not None:
+                event["found"] = original
         return event
 
-    def _found(self, n: int, key: str) -> dict[str, Any] | None:
+    def _original(self, n: int, key: str) -> dict[str, Any] | None:
         for m in range(self.ends[n], self.ends[n + 1]):
             if self.box_ids[m] == key:
                 return {
-                    "class": self.images.classes[self.found.label[m]],
-                    "xyxy": self.found.xyxy[m].tolist(),
+                    "class": self.images.classes[self.boxes.label[m]],
+                    "xyxy": self.boxes.xyxy[m].tolist(),
                 }
         known = self.state.photo(self.contents[n]).boxes.get(key)
         return {"class": known.found[0], "xyxy": list(known.found[1])} if known and known.found else None

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
-from tag2box.corrections import Box, Photo, State, read_state, warn
+from tag2box.corrections import Box, PhotoCorrections, State, read_state, warn
 from tag2box.data.remote import RemotePath
 from tag2box.detection.detections import Detections
 from tag2box.run.folder import RunFolder, mined_windows
@@ -16,7 +16,7 @@ from tag2box.runtime.files import content_hash
 
 __all__ = [
     "SAME",
-    "Corrected",
+    "CorrectedBoxes",
     "box_id",
     "contents_now",
     "corrected_boxes",
@@ -30,7 +30,7 @@ SAME = 0.5
 
 
 @dataclass(frozen=True)
-class Corrected:
+class CorrectedBoxes:
     """detections: accepted boxes, and those found that nobody has judged; reviewed: (n,) which were accepted.
 
     whole: (n_images,) which photos were reviewed as a whole.
@@ -64,7 +64,7 @@ def box_id(content: str, name: str, xyxy: NDArray[np.float32]) -> str:
     return hashlib.sha256(f"{content}\n{name}\n{place}".encode()).hexdigest()[:16]
 
 
-def still_open(photo: Photo, key: str, name: str, xyxy: NDArray[np.float32]) -> bool:
+def still_open(photo: PhotoCorrections, key: str, name: str, xyxy: NDArray[np.float32]) -> bool:
     """Whether nothing was said of that found box, of the object in it, or of the photo as a whole."""
     if photo.state == "reviewed" or key in photo.boxes or photo.tags.get(name, 1) == -1:
         return False
@@ -94,37 +94,37 @@ def read_corrections(run: RunFolder) -> tuple[State, tuple[str, ...]]:
     return state, contents
 
 
-def corrected_boxes(run: RunFolder) -> Corrected:
+def corrected_boxes(run: RunFolder) -> CorrectedBoxes:
     """The boxes of the run's photos: accepted ones first, then the found ones that nobody has judged.
 
     An accepted box scores one more than the best found one.
     """
     state, contents = read_corrections(run)
-    found, images = mined_windows(run), run.images
-    keep = np.ones(len(found), np.bool_)
-    for n, (i, c) in enumerate(zip(found.image.tolist(), found.label.tolist(), strict=True)):
+    mined, images = mined_windows(run), run.images
+    keep = np.ones(len(mined), np.bool_)
+    for n, (i, c) in enumerate(zip(mined.image.tolist(), mined.label.tolist(), strict=True)):
         if (photo := state.photos.get(contents[i])) is not None:
             name = images.classes[c]
-            keep[n] = still_open(photo, box_id(contents[i], name, found.xyxy[n]), name, found.xyxy[n])
+            keep[n] = still_open(photo, box_id(contents[i], name, mined.xyxy[n]), name, mined.xyxy[n])
     accepted = [
         (i, box)
         for i, content in enumerate(contents)
         for box in state.photo(content).accepted()
         if box.name in images.classes
     ]
-    both = Detections.concatenate([_detections(accepted, found), found[keep]])
+    both = Detections.concatenate([_detections(accepted, mined), mined[keep]])
     reviewed = np.arange(len(both)) < len(accepted)
     done = np.array([state.photo(content).state == "reviewed" for content in contents], np.bool_)
-    return Corrected(both, reviewed, done)
+    return CorrectedBoxes(both, reviewed, done)
 
 
-def _detections(boxes: list[tuple[int, Box]], found: Detections) -> Detections:
-    classes = found.classes or ()
+def _detections(boxes: list[tuple[int, Box]], mined: Detections) -> Detections:
+    classes = mined.classes or ()
     return Detections(
         image=np.array([i for i, _ in boxes], np.intp),
         xyxy=np.array([box.xyxy for _, box in boxes], np.float32).reshape(-1, 4),
-        score=np.full(len(boxes), found.score.max(initial=0.0) + 1),
+        score=np.full(len(boxes), mined.score.max(initial=0.0) + 1),
         label=np.array([classes.index(box.name) for _, box in boxes], np.intp),
-        ids=found.ids,
-        classes=found.classes,
+        ids=mined.ids,
+        classes=mined.classes,
     )

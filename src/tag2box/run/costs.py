@@ -96,7 +96,7 @@ def estimate(
         drawn = min(n_images, config.cover.most_images)
         compared = drawn * config.windows.max_windows
         seconds["neighbors"] = COMPARED * compared * drawn
-        disk["neighbors"] = 8 * compared * n_classes
+        disk["neighbors"] = compared * (_bytes_compared(config) + 8 * n_classes)
         seconds["initial detector"] = config.initial.rounds * PASS_PER_WINDOW * windows
         seconds["refinement"] = config.refine.rounds / 2 * PASS_PER_WINDOW * windows
     count = n_workers(workers)
@@ -107,10 +107,19 @@ def _bytes_of_photo(config: Config, taken: PhotoTime) -> int:
     """Its windows, their vectors and its map, as they are stored."""
     h, w, channels = taken.map_shape
     raw = (channels or 320) * config.features.grid**2
-    width = min(config.features.dimensions or raw, raw)
+    width = min(config.features.dimensions or raw, raw) * (2 if config.features.mode == "pyramid" else 1)
     map_bytes = 0
     if config.keeps_maps:
         map_bytes = 2 * h * w * channels
         width += 2 * min(config.maps.context, channels) * (2 if config.maps.fine_side != 0 else 1)
-    number = 2 if config.features.dtype == "float16" else 4
-    return config.windows.max_windows * (16 + number * width) + map_bytes
+    return config.windows.max_windows * (16 + _bytes_of_number(config) * width) + map_bytes
+
+
+def _bytes_compared(config: Config) -> int:
+    """What is compared of a window, as it is stored."""
+    dimensions = min(config.cover.dimensions, config.features.dimensions or config.cover.dimensions)
+    return _bytes_of_number(config) * dimensions
+
+
+def _bytes_of_number(config: Config) -> int:
+    return 2 if config.features.dtype == "float16" else 4

@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tag2box.config import Config
-from tag2box.data.look import look, usable
+from tag2box.data.first_look import look, usable
 from tag2box.data.photos import find_photos
 from tag2box.data.reading import read_images
 from tag2box.description.photos import Photos
@@ -94,8 +94,8 @@ class Tag2Box(BaseEstimator):
     ...     maps=t2b.MapsConfig(side=96),
     ... )
     >>> model = t2b.Tag2Box(config, n_jobs=1).fit(folder)
-    >>> found = model.predict(folder / "square" / "0.png")
-    >>> [found.classes[label] for label in found.label[:1]]
+    >>> detections = model.predict(folder / "square" / "0.png")
+    >>> [detections.classes[label] for label in detections.label[:1]]
     ['square']
     """
 

@@ -117,12 +117,12 @@ class RunFolder:
 
     def add_detections(self, key: str, images: ImageSet) -> None:
         """Remember that the present detector is run on these images, under this key."""
-        mine = {"key": key, "detector": content_hash(self.detector_file), **write_images(images, self.folder)}
+        own = {"key": key, "detector": content_hash(self.detector_file), **write_images(images, self.folder)}
         try:
             known = [entry for entry in self._entries() if entry["key"] != key]
         except Tag2BoxError:  # damaged: the list starts anew
             known = []
-        self.store.write("detections.json", checked_json({"detections": [*known, mine]}))
+        self.store.write("detections.json", checked_json({"detections": [*known, own]}))
 
     def detected(self) -> list[tuple[str, ImageSet]]:
         """(key, images) of all that the present detector was run on, the newest last: see `detections`."""

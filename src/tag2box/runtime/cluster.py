@@ -84,9 +84,9 @@ class Cluster:
     def _result(self, future: Any) -> Any:
         """What a task returned; its large arrays come by files, which are read and removed."""
         name, content = future.result()
-        found = from_bytes(content)
+        result = from_bytes(content)
         shutil.rmtree(self.folder / name, ignore_errors=True)
-        return found
+        return result
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:

@@ -41,8 +41,8 @@ def shared(array: NDArray[Any], folder: Path) -> NDArray[Any]:
     """The same array, mapped: from its own file, or from one in `folder`."""
     if array.nbytes <= LARGE or (isinstance(array, np.memmap) and array.flags.c_contiguous):
         return array
-    found: NDArray[Any] = np.load(_written(array, folder), mmap_mode="r")
-    return found
+    mapped: NDArray[Any] = np.load(_written(array, folder), mmap_mode="r")
+    return mapped
 
 
 class _Pickler(pickle.Pickler):

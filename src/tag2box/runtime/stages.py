@@ -213,9 +213,9 @@ class Run:
 
 def _call(function: Callable[..., Any], given: Sequence[Any], workers: int | None, progress: Progress) -> Any:
     """What the stage makes of what it is given."""
-    how = {"workers": workers, "progress": progress}
+    options = {"workers": workers, "progress": progress}
     known = inspect.signature(function).parameters
-    return function(*given, **{name: value for name, value in how.items() if name in known})
+    return function(*given, **{name: value for name, value in options.items() if name in known})
 
 
 def _part(photos: Any, a: int, z: int) -> Any:

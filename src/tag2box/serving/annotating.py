@@ -25,7 +25,7 @@ from tag2box.review.session import Session
 from tag2box.serving.fetching import Source
 from tag2box.serving.label_config import Controls, read_config
 from tag2box.serving.label_studio import Annotators
-from tag2box.serving.pool import Limits, Pool, pool_of
+from tag2box.serving.pool import Limits, WorkerPool, pool_of
 from tag2box.serving.uploads import checked
 from tag2box.web.answers import ERRORS, as_json, body_as_json
 from tag2box.web.guard import Door, Guard
@@ -76,7 +76,7 @@ class Backend:
     source: where photos that the run does not have are fetched from; None for nowhere. folder: for these.
     """
 
-    def __init__(self, annotators: Annotators, pool: Pool, folder: Path, source: Source | None) -> None:
+    def __init__(self, annotators: Annotators, pool: WorkerPool, folder: Path, source: Source | None) -> None:
         self.annotators, self.pool, self.folder, self.source = annotators, pool, folder, source
         self.learning = Learning(annotators.session.run.folder, self._learned)
 
@@ -108,7 +108,7 @@ class Backend:
             if number is not None:
                 return await run_in_threadpool(self.annotators.known, number, controls)
             if self.source is not None and (address := address_of(task)):
-                return self.annotators.found(await self._detect(self.source, address), controls)
+                return self.annotators.detected(await self._detect(self.source, address), controls)
         return self.annotators.nothing()
 
     async def _detect(self, source: Source, address: str) -> dict[str, Any]:
@@ -116,12 +116,12 @@ class Backend:
         try:
             await run_in_threadpool(source.fetch, address, path, limits.most_bytes)
             await checked(path, limits.most_pixels)
-            said = await self.pool.detect(path)
+            answer = await self.pool.detect(path)
         finally:
             path.unlink(missing_ok=True)
-        if "error" in said:
-            raise InputError(said["error"])
-        return said
+        if "error" in answer:
+            raise InputError(answer["error"])
+        return answer
 
     async def webhook(self, request: Request) -> Response:
         """What happens in the project: annotations are saved at once, and learned from when that is asked."""

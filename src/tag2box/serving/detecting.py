@@ -21,7 +21,7 @@ from starlette.routing import Route
 
 import tag2box
 from tag2box.errors import InputError
-from tag2box.serving.pool import DiedError, FullError, Limits, Pool, TooSlowError, pool_of
+from tag2box.serving.pool import DiedError, FullError, Limits, TooSlowError, WorkerPool, pool_of
 from tag2box.serving.uploads import TooLargeError, checked, received
 from tag2box.web.answers import ERRORS, NOT_KEPT, as_json, error
 from tag2box.web.guard import Door, Guard
@@ -49,7 +49,7 @@ def serve(place: Path, limits: Limits, door: Door, say: Callable[[str], None]) -
         run(make_app(pool, folder, door), port)
 
 
-def make_app(pool: Pool, folder: Path, door: Door) -> Guard:
+def make_app(pool: WorkerPool, folder: Path, door: Door) -> Guard:
     """The application, behind its guard. folder: for the images while they are looked at."""
     pages = _Pages(pool, folder)
     app = Starlette(
@@ -66,7 +66,7 @@ def make_app(pool: Pool, folder: Path, door: Door) -> Guard:
 
 
 class _Pages:
-    def __init__(self, pool: Pool, folder: Path) -> None:
+    def __init__(self, pool: WorkerPool, folder: Path) -> None:
         self.pool, self.folder = pool, folder
 
     async def detect(self, request: Request) -> Response:
@@ -76,10 +76,10 @@ class _Pages:
                 photo = await kept.enter_async_context(received(request, self.folder))
                 await checked(photo, limits.most_pixels)
             with self.pool.place():
-                said = await self.pool.detect(photo)
-        if "error" in said:
-            raise InputError(said["error"])
-        return as_json({**said, "boxes": [box for box in said["boxes"] if box["score"] >= least]})
+                answer = await self.pool.detect(photo)
+        if "error" in answer:
+            raise InputError(answer["error"])
+        return as_json({**answer, "boxes": [box for box in answer["boxes"] if box["score"] >= least]})
 
     async def health(self, _request: Request) -> Response:
         content = {

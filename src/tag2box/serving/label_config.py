@@ -19,7 +19,7 @@ class Controls:
 
     def class_of(self, label: str) -> str | None:
         """The class that a label of the project stands for; None where the run does not know it."""
-        return next((kind for kind, mine in self.labels.items() if mine == label), None)
+        return next((kind for kind, own in self.labels.items() if own == label), None)
 
 
 def read_config(text: object, classes: tuple[str, ...]) -> Controls:

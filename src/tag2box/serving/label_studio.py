@@ -30,8 +30,8 @@ class Annotators:
     def photo(self, task: Any) -> int | None:
         """The number of the photo that a task is about; None where the run does not have it."""
         address = address_of(task)
-        found = (self._names.find(guess) for guess in guesses(address)) if address else iter(())
-        return next((self.session.number[name] for name in found if name is not None), None)
+        names = (self._names.find(guess) for guess in guesses(address)) if address else iter(())
+        return next((self.session.number[name] for name in names if name is not None), None)
 
     def known(self, number: int, controls: Controls) -> dict[str, Any]:
         """The prediction for a photo of the run: its boxes as they stand."""
@@ -43,14 +43,14 @@ class Annotators:
         ]
         return self._prediction((photo["width"], photo["height"]), boxes, controls)
 
-    def found(self, said: dict[str, Any], controls: Controls) -> dict[str, Any]:
+    def detected(self, answer: dict[str, Any], controls: Controls) -> dict[str, Any]:
         """The prediction for another photo: what the detector found in it."""
         boxes = [
             (f"box{n}", box["class"], box["score"], box["xyxy"])
-            for n, box in enumerate(said["boxes"])
+            for n, box in enumerate(answer["boxes"])
             if box["score"] >= self.min_score
         ]
-        return self._prediction((said["width"], said["height"]), boxes, controls)
+        return self._prediction((answer["width"], answer["height"]), boxes, controls)
 
     def nothing(self) -> dict[str, Any]:
         """The prediction for what cannot be read."""

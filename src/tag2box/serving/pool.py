@@ -1,4 +1,4 @@
-"""`Pool`: a few processes that find objects in photos, and a few photos that may wait for them.
+"""`WorkerPool`: a few processes that find objects in photos, and a few photos that may wait for them.
 
 Whoever comes when all places are taken is told so at once (`FullError`): the work under way is bounded, and
 so are the memory and the time that the last one waits.
@@ -24,7 +24,7 @@ from tag2box.errors import Tag2BoxError
 from tag2box.run.folder import RunFolder
 from tag2box.runtime.processes import ONE_THREAD, child_environment
 
-__all__ = ["DiedError", "FullError", "Limits", "Pool", "TooSlowError", "pool_of"]
+__all__ = ["DiedError", "FullError", "Limits", "TooSlowError", "WorkerPool", "pool_of"]
 
 
 class FullError(Tag2BoxError):
@@ -65,11 +65,11 @@ class Limits:
 
 
 @contextmanager
-def pool_of(place: Path, limits: Limits) -> Iterator[tuple["Pool", Path]]:
+def pool_of(place: Path, limits: Limits) -> Iterator[tuple["WorkerPool", Path]]:
     """Workers, ready, for the detector of a run folder or in a file, and a folder for their photos."""
     file = place if place.suffix == ".npz" else RunFolder(place).detector_file
     Detector.load(file).description.settings.check_network()  # it can be used, or is refused
-    pool = Pool(file, limits)
+    pool = WorkerPool(file, limits)
     with tempfile.TemporaryDirectory(prefix="tag2box-") as folder:
         try:
             pool.start()
@@ -78,7 +78,7 @@ def pool_of(place: Path, limits: Limits) -> Iterator[tuple["Pool", Path]]:
             pool.stop()
 
 
-class Pool:
+class WorkerPool:
     """Workers for the detector in a file."""
 
     def __init__(self, detector: Path, limits: Limits) -> None:
@@ -138,11 +138,11 @@ class Pool:
         began = time.monotonic()
         try:
             loop = asyncio.get_running_loop()
-            said = await loop.run_in_executor(self._threads, worker.ask, photo, self.limits.seconds)
+            answer = await loop.run_in_executor(self._threads, worker.ask, photo, self.limits.seconds)
         finally:
             self._idle.put_nowait(worker)
             self._usual += 0.1 * (time.monotonic() - began - self._usual)
-        return said
+        return answer
 
 
 class _Worker:
@@ -164,11 +164,11 @@ class _Worker:
             env=child_environment(ONE_THREAD),
             start_new_session=True,  # Ctrl+C is for the server, which then ends it
         )
-        said = self._hear(self._process)
-        if said is None or "error" in said:
+        answer = self._hear(self._process)
+        if answer is None or "error" in answer:
             self.stop()
-            raise Tag2BoxError(said["error"] if said else "a worker did not start: its error is above")
-        return tuple(said["classes"])
+            raise Tag2BoxError(answer["error"] if answer else "a worker did not start: its error is above")
+        return tuple(answer["classes"])
 
     def ask(self, photo: Path, seconds: float) -> dict[str, Any]:
         """What it says of the photo. After `seconds` it is ended: nothing else stops a decoder."""
@@ -185,11 +185,11 @@ class _Worker:
         timer = threading.Timer(seconds, end)
         timer.start()
         try:
-            said = self._say(process, photo)
+            answer = self._say(process, photo)
         finally:
             timer.cancel()
-        if said is not None:
-            return said
+        if answer is not None:
+            return answer
         self.stop()
         if late.is_set():
             raise TooSlowError(f"the image took more than {seconds:g} s")

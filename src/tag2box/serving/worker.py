@@ -33,19 +33,19 @@ def answer(detector: Detector, photo: Path) -> dict[str, Any]:
     """Size and boxes of a photo, best first; or what is wrong with it."""
     try:
         width, height = image_size(photo)
-        found = detector.detect(photo)
+        detections = detector.detect(photo)
     except InputError as wrong:
         return {"error": without_path(wrong, photo)}
     except MemoryError:
         return {"error": "too large for the memory of the server"}
-    return {"width": width, "height": height, "boxes": boxes_of(found)}
+    return {"width": width, "height": height, "boxes": boxes_of(detections)}
 
 
-def boxes_of(found: Detections) -> list[dict[str, Any]]:
+def boxes_of(detections: Detections) -> list[dict[str, Any]]:
     """Boxes for JSON, best first."""
-    found = found[np.argsort(-found.score, kind="stable")]
-    classes = found.classes or ()
-    rows = zip(found.label.tolist(), found.score.tolist(), found.xyxy.tolist(), strict=True)
+    detections = detections[np.argsort(-detections.score, kind="stable")]
+    classes = detections.classes or ()
+    rows = zip(detections.label.tolist(), detections.score.tolist(), detections.xyxy.tolist(), strict=True)
     return [{"class": classes[label], "score": score, "xyxy": xyxy} for label, score, xyxy in rows]
 
 

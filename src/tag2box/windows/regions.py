@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["N_BINS", "N_COLOR", "UNIT", "common_parts", "describe", "neighbors", "sides", "unite"]
+__all__ = ["N_BINS", "N_COLOR", "UNIT", "common_parts", "describe_regions", "neighbors", "sides", "unite"]
 
 Ints = NDArray[np.int32]
 
@@ -43,7 +43,7 @@ def common_parts(of_scale: Ints, n: Ints) -> tuple[Ints, Ints]:
 
 
 @kernel
-def describe(image: NDArray[np.float32], labels: Ints, n: int) -> tuple[Ints, Ints, Ints]:
+def describe_regions(image: NDArray[np.float32], labels: Ints, n: int) -> tuple[Ints, Ints, Ints]:
     """Pixels (n,), boxes (n, 4) and counts in bins (n, N_BINS) of the `n` parts of the (3, h, w) `image`.
 
     Each pixel of the smoothed image counts in 3 color and 12 texture bins.

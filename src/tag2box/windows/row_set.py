@@ -24,10 +24,10 @@ class RowSet:
 
     def rows(self) -> Rows:
         """All that are in it, ascending."""
-        some = np.flatnonzero(self.bits)
-        found = np.unpackbits(self.bits[some, None], axis=1, bitorder="little").astype(np.bool_)
-        at, bit = np.nonzero(found)
-        return 8 * some[at] + bit
+        nonzero = np.flatnonzero(self.bits)
+        flags = np.unpackbits(self.bits[nonzero, None], axis=1, bitorder="little").astype(np.bool_)
+        at, bit = np.nonzero(flags)
+        return 8 * nonzero[at] + bit
 
     def __len__(self) -> int:
         return int(np.bitwise_count(self.bits).sum())

@@ -25,7 +25,7 @@ from tag2box.windows.color import blur, convert
 from tag2box.windows.edges import sort_edges
 from tag2box.windows.grouping import Terms, group
 from tag2box.windows.record import Windows
-from tag2box.windows.regions import common_parts, describe, neighbors, sides, unite
+from tag2box.windows.regions import common_parts, describe_regions, neighbors, sides, unite
 from tag2box.windows.segmentation import pieces, segment
 
 __all__ = ["Windows", "WindowsConfig", "find_windows", "search_windows", "selective_search"]
@@ -143,8 +143,8 @@ def find_windows(
     """
     search = partial(search_windows, config=config or WindowsConfig())
     search(np.zeros((2, 2, 3), np.uint8))  # compiles once, here
-    found = map_ordered(search, images.paths, workers=workers, progress=progress, label="windows")
-    return Windows.concatenate(list(found))
+    parts = map_ordered(search, images.paths, workers=workers, progress=progress, label="windows")
+    return Windows.concatenate(list(parts))
 
 
 def selective_search(
@@ -221,8 +221,8 @@ def search_windows(image: Source, config: WindowsConfig, threads: int = 1) -> Wi
     With several `threads` color spaces are searched at the same time, for whoever waits for one photo: to
     the same bytes. For many photos, processes use the cores better.
     """
-    found, size = _search(image, config.mode, config.min_size, config.n_search, config.seed, threads)
-    return Windows.of_image(found[thin(found, config.thin_iou)][: config.max_windows], size)
+    boxes, size = _search(image, config.mode, config.min_size, config.n_search, config.seed, threads)
+    return Windows.of_image(boxes[thin(boxes, config.thin_iou)][: config.max_windows], size)
 
 
 def _hierarchies(
@@ -236,10 +236,10 @@ def _hierarchies(
     search = partial(_of_one_space, smooth, mode)
     if threads > 1 and len(mode.spaces) > 1:
         with ThreadPoolExecutor(min(threads, len(mode.spaces))) as pool:
-            found = list(pool.map(search, mode.spaces))  # in the order of the spaces, whoever is first
+            hierarchies = list(pool.map(search, mode.spaces))  # in the order of the spaces, whoever is first
     else:
-        found = list(map(search, mode.spaces))
-    boxes, position = zip(*found, strict=True)
+        hierarchies = list(map(search, mode.spaces))
+    boxes, position = zip(*hierarchies, strict=True)
     return np.concatenate(boxes), np.concatenate(position)
 
 
@@ -253,7 +253,7 @@ def _of_one_space(
     regions, counts = zip(*(segment(parts, k, MIN_PIXELS) for k in mode.scales), strict=True)
     part, of_scale = common_parts(np.stack(regions), np.array(counts))
     labels = part[piece]
-    described, between = describe(colors, labels, of_scale.shape[1]), sides(labels)
+    described, between = describe_regions(colors, labels, of_scale.shape[1]), sides(labels)
     boxes, position = [], []
     for k, n, region in zip(mode.scales, counts, of_scale, strict=True):
         size, box, histogram = unite(*described, region, n)

@@ -79,14 +79,14 @@ def segment(parts: Pieces, k: float, min_pixels: int) -> tuple[Ints, int]:
     for i in range(n):
         state[i, 0] = size[i]
         state[i, 1] = heaviest[i] + scale / np.float32(size[i])
-    refused, some = np.empty(len(weight), np.int32), np.empty(CHUNK, np.int32)
+    refused, candidates = np.empty(len(weight), np.int32), np.empty(CHUNK, np.int32)
     n_refused = 0
     for start in range(0, len(weight), CHUNK):
         m = 0
         for i in range(start, min(start + CHUNK, len(weight))):
-            some[m] = i
+            candidates[m] = i
             m += label[Pixel(ends[i, 0])] != label[Pixel(ends[i, 1])]
-        for i in some[:m]:
+        for i in candidates[:m]:
             a, b = label[Pixel(ends[i, 0])], label[Pixel(ends[i, 1])]
             if a == b:
                 continue
@@ -114,7 +114,7 @@ def _join_what_all_join(
     label, after = np.arange(h * w).astype(np.int32), np.arange(h * w).astype(np.int32)
     state = np.zeros((h * w, 2), np.float32)
     state[:, 0] = 1
-    status, some = np.empty(len(edge), np.uint8), np.empty(CHUNK, np.int32)
+    status, candidates = np.empty(len(edge), np.uint8), np.empty(CHUNK, np.int32)
     step = steps(w)
     v = 0
     for start in range(0, len(edge), CHUNK):
@@ -124,9 +124,9 @@ def _join_what_all_join(
             a, b = label[p], label[q]
             finished = (a & b) < 0
             status[i] = (a != b) & finished
-            some[m] = i
+            candidates[m] = i
             m += (a != b) & (not finished)
-        for i in some[:m]:
+        for i in candidates[:m]:
             while i >= first[v + 1]:
                 v += 1
             weight = np.float32(v) / np.float32(STEPS)

@@ -33,8 +33,8 @@ class Spans:
     @classmethod
     def _joined(cls, start: Rows, end: Rows) -> "Spans":
         """The union of ranges that may touch or overlap."""
-        some = np.flatnonzero(end > start)
-        order = some[np.argsort(start[some], kind="stable")]
+        nonempty = np.flatnonzero(end > start)
+        order = nonempty[np.argsort(start[nonempty], kind="stable")]
         start, reach = start[order], np.maximum.accumulate(end[order])
         first = np.flatnonzero(np.append(True, start[1:] > reach[:-1])[: len(start)])
         return cls(start[first], reach[np.append(first[1:], len(start))[: len(first)] - 1])
@@ -61,7 +61,7 @@ class Spans:
 
     def between(self, first: int, end: int) -> "Spans":
         """Those of them from row `first` up to `end`."""
-        some = slice(
+        inside = slice(
             np.searchsorted(self.end, first, side="right"), np.searchsorted(self.start, end, side="left")
         )
-        return Spans(np.maximum(self.start[some], first), np.minimum(self.end[some], end))
+        return Spans(np.maximum(self.start[inside], first), np.minimum(self.end[inside], end))

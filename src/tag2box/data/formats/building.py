@@ -41,10 +41,10 @@ class Object(NamedTuple):
 
 
 def tag_matrix(
-    said: Sequence[Mapping[str, int]], rest: Sequence[int], classes: Sequence[str]
+    tags: Sequence[Mapping[str, int]], rest: Sequence[int], classes: Sequence[str]
 ) -> NDArray[np.int8]:
-    """Tags (n_images, n_classes): what is `said` of each image, and `rest` for what is not."""
-    rows = [[row.get(name, other) for name in classes] for row, other in zip(said, rest, strict=True)]
+    """Tags (n_images, n_classes): `tags` of each image, and `rest` for a class it does not name."""
+    rows = [[row.get(name, other) for name in classes] for row, other in zip(tags, rest, strict=True)]
     return np.array(rows, dtype=np.int8).reshape(len(rows), len(classes))
 
 

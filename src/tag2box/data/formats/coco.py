@@ -23,16 +23,16 @@ PLACES = ("{}", "images/{}", "images", "", "{}/images", "train", "JPEGImages")
 
 def find_files(root: Path) -> dict[str, Path]:
     """Annotation files of a COCO data set in `root`, by split; "" is the split of a file without one."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for path in sorted([*root.glob("annotations/*.json"), *root.glob("*.json")]):
         name = path.stem.removeprefix("instances_")
         if name != path.stem or SPLITS.fullmatch(name):
-            found.setdefault(name, path)
+            files.setdefault(name, path)
         elif name in WHOLE:
-            found.setdefault("", path)
+            files.setdefault("", path)
     for path in sorted(root.glob("*/_annotations.coco.json")):
-        found.setdefault(path.parent.name, path)
-    return found
+        files.setdefault(path.parent.name, path)
+    return files
 
 
 def read_folder(root: Path, files: Mapping[str, Path], split: str | None) -> ImageSet:

@@ -40,15 +40,15 @@ def read(root: Path, path: Path, split: str | None) -> ImageSet:
 
 
 def _image_set(root: Path, tree: ElementTree.Element, split: str | None) -> ImageSet:
-    found = sorted(tree.iter("image"), key=lambda image: image.attrib["name"])
-    subsets = {image.get("subset", "") for image in found}
+    images = sorted(tree.iter("image"), key=lambda image: image.attrib["name"])
+    subsets = {image.get("subset", "") for image in images}
     if split is not None or len(subsets) > 1:
         split = choose_split(split, subsets - {""}, FILE)
-        found = [image for image in found if image.get("subset") == split]
-    places = [root / place.format(found[0].get("subset", "")) for place in PLACES]
-    folder = folder_with(found[0].attrib["name"], places, root)
-    named = [place_inside(folder, image.attrib["name"], (root,)) for image in found]
-    shapes = [(i, kind, box) for i, image in enumerate(found) for kind, box in _shapes(image)]
+        images = [image for image in images if image.get("subset") == split]
+    places = [root / place.format(images[0].get("subset", "")) for place in PLACES]
+    folder = folder_with(images[0].attrib["name"], places, root)
+    named = [place_inside(folder, image.attrib["name"], (root,)) for image in images]
+    shapes = [(i, kind, box) for i, image in enumerate(images) for kind, box in _shapes(image)]
     declared = {name.text or "" for name in tree.iterfind("meta//label/name")}
     classes = sorted(declared | {kind for _, kind, _ in shapes})
     label = {name: c for c, name in enumerate(classes)}
@@ -56,7 +56,7 @@ def _image_set(root: Path, tree: ElementTree.Element, split: str | None) -> Imag
     return ImageSet(
         ids=unique_ids([name for name, _ in named]),
         paths=tuple(path for _, path in named),
-        tags=tags_of_objects(objects, len(found), len(classes)),
+        tags=tags_of_objects(objects, len(images), len(classes)),
         classes=tuple(classes),
         truth=truth_of_objects(objects) if any(box for _, _, box in shapes) else None,
     )

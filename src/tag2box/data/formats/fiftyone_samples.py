@@ -52,12 +52,12 @@ def read_fiftyone(samples: Any, field: str = "tags", *, classes: Sequence[str] |
     ids, files, values = samples.values(["id", "filepath", field])
     if not ids:
         raise InputError("there are no samples: give a dataset or view that has some")
-    said = [{name: 1 for name, _ in _labels(value, field)} for value in values]
-    names = sorted({name for row in said for name in row})
+    tags = [{name: 1 for name, _ in _labels(value, field)} for value in values]
+    names = sorted({name for row in tags for name in row})
     images = ImageSet(
         ids=tuple(ids),
         paths=tuple(map(Path, files)),
-        tags=tag_matrix(said, [0 if value is None else -1 for value in values], names),
+        tags=tag_matrix(tags, [0 if value is None else -1 for value in values], names),
         classes=tuple(names),
     )
     boxes = [item for i, value in enumerate(values) for item in _objects(i, files[i], value, field, names)]
@@ -98,13 +98,13 @@ def sample_ids(names: Sequence[str], samples: Any) -> list[str]:
     """The sample that each image is: by its own id, or by the end of its path with or without suffix."""
     ids, files = samples.values(["id", "filepath"])
     own, ends = set(ids), _ends(ids, files)
-    found = [name if name in own else ends.get(name) for name in names]
-    if missing := [name for name, sample in zip(names, found, strict=True) if sample is None]:
+    matches = [name if name in own else ends.get(name) for name in names]
+    if missing := [name for name, sample in zip(names, matches, strict=True) if sample is None]:
         raise InputError(
             f"{len(missing)} images are not in the dataset, or several there have their name, such as "
             f"{missing[0]!r}: read the images with read_fiftyone, which names them as the samples are"
         )
-    return [sample for sample in found if sample is not None]
+    return [sample for sample in matches if sample is not None]
 
 
 def _ends(ids: Sequence[str], files: Sequence[str]) -> dict[str, str | None]:

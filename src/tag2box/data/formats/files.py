@@ -54,9 +54,9 @@ class Listing:
             if path.is_absolute() and path.is_relative_to(self.root.absolute()):
                 path = path.relative_to(self.root.absolute())
             plain = os.path.normpath(path)
-            found = self._places.get(plain) or self._places.get(_composed(plain), [])
-            if len(found) == 1:
-                return found[0]
+            places = self._places.get(plain) or self._places.get(_composed(plain), [])
+            if len(places) == 1:
+                return places[0]
         return None
 
     def lines(self) -> tuple[str, ...]:
@@ -79,13 +79,13 @@ def list_images(root: Path, suffixes: Container[str] = SUFFIXES) -> Listing:
         base = folders.pop()
         try:
             with os.scandir(root / base) as entries:
-                found = [entry for entry in entries if not entry.name.startswith(".")]
+                visible = [entry for entry in entries if not entry.name.startswith(".")]
         except OSError as error:
             if not base:
                 raise InputError(f"{root} cannot be opened: {error.strerror}") from None
             skipped[base] = f"a folder that cannot be opened: {error.strerror}"
             continue
-        for entry in found:
+        for entry in visible:
             name, is_folder = base + entry.name, _is_folder(entry)
             if is_folder and not entry.is_symlink():
                 folders.append(f"{name}/")

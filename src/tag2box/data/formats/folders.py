@@ -41,16 +41,16 @@ def read(root: Path, split: str | None) -> ImageSet:
     if not classes:
         raise InputError(
             f"{root} is in no format known here: expected images in one sub-folder per class, a VOC, COCO or "
-            f"YOLO data set, or a file of tags beside the images{_said(skipped)}"
+            f"YOLO data set, or a file of tags beside the images{_skipped_text(skipped)}"
         )
     _refuse_parts(root, names, classes)
     if split is not None and not has_splits:
         raise InputError(f"{root} has a folder per class and no splits: leave out the split {split!r}")
-    said = [dict.fromkeys(kinds[name], 1) for name in names]
+    tags = [dict.fromkeys(kinds[name], 1) for name in names]
     return ImageSet(
         ids=unique_ids(names),
         paths=tuple(root / name for name in names),
-        tags=tag_matrix(said, [-1] * len(names), classes),
+        tags=tag_matrix(tags, [-1] * len(names), classes),
         classes=tuple(classes),
         skipped=tuple(f"{root / name}: {why}" for name, why in sorted(skipped.items())),
     )
@@ -71,7 +71,7 @@ def _refuse_parts(root: Path, names: list[str], classes: list[str]) -> None:
     )
 
 
-def _said(skipped: dict[str, str]) -> str:
+def _skipped_text(skipped: dict[str, str]) -> str:
     lines = [f"{name}: {why}" for name, why in sorted(skipped.items())]
     return f" (skipped {first_few(lines)})" if lines else ""
 

@@ -60,17 +60,17 @@ def _row(where: str, file: str, record: dict[str, Any]) -> Row:
     if isinstance(tags, dict):
         if not all(value is None or (isinstance(value, int) and -1 <= value <= 1) for value in tags.values()):
             raise InputError(f"{where}: tags must be true, false, or null for unknown, found {_short(tags)}")
-        said = {str(name): 0 if value is None else CELLS[str(int(value))] for name, value in tags.items()}
+        tag_of = {str(name): 0 if value is None else CELLS[str(int(value))] for name, value in tags.items()}
     elif isinstance(tags, list) and all(isinstance(name, str) for name in tags):
-        said = dict.fromkeys(tags, 1)
+        tag_of = dict.fromkeys(tags, 1)
     else:
         raise InputError(f"{where}: tags must be a list of names or an object, found {_short(tags)}")
     if not isinstance(no, list) or not all(isinstance(name, str) for name in no):
         raise InputError(f'{where}: "not" must be a list of names, found {_short(no)}')
-    if both := [name for name in no if said.get(name) == 1]:
+    if both := [name for name in no if tag_of.get(name) == 1]:
         raise InputError(f"{where}: the class {both[0]!r} is both there and not there")
     is_open = "not" in record or isinstance(tags, dict)
-    return Row(where, file, said | dict.fromkeys(no, -1), 0 if is_open else -1)
+    return Row(where, file, tag_of | dict.fromkeys(no, -1), 0 if is_open else -1)
 
 
 def _plain(key: str, tags: Any) -> Any:

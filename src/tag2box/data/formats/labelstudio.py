@@ -36,23 +36,23 @@ def read(root: Path, path: Path, tasks: Any, *, skip: bool) -> ImageSet:
 
 
 def _image_set(root: Path, path: Path, tasks: Any, skip: bool) -> ImageSet:
-    found, missing = _find_images(root, path, tasks)
+    tasks_of, missing = _find_images(root, path, tasks)
     if missing and not skip:
         raise InputError(
             f"{len(missing)} of the images named in {path} are not below {root} ({first_few(missing)}): "
             "give the folder that holds them, or skip them"
         )
-    names = sorted(found)
-    results = [list(_results(found[name])) for name in names]
-    said = [{kind: 1 for result in task for kind in _kinds(result)} for task in results]
-    classes = sorted({kind for row in said for kind in row})
+    names = sorted(tasks_of)
+    results = [list(_results(tasks_of[name])) for name in names]
+    tags = [{kind: 1 for result in task for kind in _kinds(result)} for task in results]
+    classes = sorted({kind for row in tags for kind in row})
     if not classes:
         raise InputError(f"{path} holds no choices and no rectangles: expected annotated tasks")
     objects = [item for i, task in enumerate(results) for item in _objects(i, root / names[i], task, classes)]
     return ImageSet(
         ids=unique_ids(names),
         paths=tuple(root / name for name in names),
-        tags=tag_matrix(said, [-1 if _annotations(found[name]) else 0 for name in names], classes),
+        tags=tag_matrix(tags, [-1 if _annotations(tasks_of[name]) else 0 for name in names], classes),
         classes=tuple(classes),
         truth=truth_of_objects(objects) if objects else None,
         skipped=tuple(f"{root / name}: named in the tasks, but no image here" for name in missing),
@@ -62,7 +62,7 @@ def _image_set(root: Path, path: Path, tasks: Any, skip: bool) -> ImageSet:
 def _find_images(root: Path, path: Path, tasks: Any) -> tuple[dict[str, list[Any]], list[str]]:
     """File -> its tasks, and the names that are not there."""
     listing = list_images(root)
-    found: dict[str, list[Any]] = {}
+    tasks_of: dict[str, list[Any]] = {}
     missing = []
     for number, task in enumerate(tasks, start=1):
         address = address_of(task)
@@ -73,8 +73,8 @@ def _find_images(root: Path, path: Path, tasks: Any) -> tuple[dict[str, list[Any
         if name is None:
             missing.append(files[0])
         else:
-            found.setdefault(name, []).append(task)
-    return found, missing
+            tasks_of.setdefault(name, []).append(task)
+    return tasks_of, missing
 
 
 def address_of(task: Any) -> str | None:

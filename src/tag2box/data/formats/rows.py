@@ -18,14 +18,14 @@ CELLS = {"1": 1, "0": -1, "-1": -1, "true": 1, "false": -1, "": 0, "?": 0, "nan"
 
 
 class Row(NamedTuple):
-    """What one row says: `said` maps a class to +1, -1 or 0; `rest` is for the classes it does not name.
+    """What one row says: `tags` maps a class to +1, -1 or 0; `rest` is for the classes it does not name.
 
     boxes: (class, xyxy) of the true boxes; None where the row is not about boxes.
     """
 
     where: str
     file: str
-    said: Mapping[str, int]
+    tags: Mapping[str, int]
     rest: int
     boxes: Sequence[tuple[str, Box]] | None = None
 
@@ -52,10 +52,10 @@ def join_rows(root: Path, path: Path, rows: Sequence[Row], *, skip: bool) -> Ima
     if not about:
         raise InputError(f"{path} names no image below {root}: is that the folder its names are relative to?")
     names = sorted(about)
-    classes = sorted({name for row in rows for name in row.said})
+    classes = sorted({name for row in rows for name in row.tags})
     if not classes:
         raise InputError(f"{path} names no class: expected at least one tag")
-    said = [_said(about[name]) for name in names]
+    tags = [_tags(about[name]) for name in names]
     # One row that leaves something open is enough: the image is not known in full.
     rest = [max(row.rest for row in about[name]) for name in names]
     boxes = [(i, box) for i, name in enumerate(names) for row in about[name] for box in row.boxes or ()]
@@ -64,23 +64,23 @@ def join_rows(root: Path, path: Path, rows: Sequence[Row], *, skip: bool) -> Ima
     return ImageSet(
         ids=unique_ids(names),
         paths=tuple(root / name for name in names),
-        tags=tag_matrix(said, rest, classes),
+        tags=tag_matrix(tags, rest, classes),
         classes=tuple(classes),
         truth=truth_of_objects(objects) if any(row.boxes is not None for row in rows) else None,
         skipped=tuple(f"{root / name}: {why}" for name, why in sorted(missing.items())),
     )
 
 
-def _said(rows: Sequence[Row]) -> dict[str, int]:
-    said: dict[str, int] = {}
+def _tags(rows: Sequence[Row]) -> dict[str, int]:
+    tags: dict[str, int] = {}
     for row in rows:
-        for name, tag in row.said.items():
-            if said.get(name, 0) * tag < 0:
+        for name, tag in row.tags.items():
+            if tags.get(name, 0) * tag < 0:
                 raise InputError(
                     f"{row.where}: {row.file!r} is said to have the class {name!r} and not to have it"
                 )
-            said[name] = said.get(name, 0) or tag
-    return said
+            tags[name] = tags.get(name, 0) or tag
+    return tags
 
 
 def split_tags(cell: str) -> list[str]:

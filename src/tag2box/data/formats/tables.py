@@ -35,12 +35,12 @@ def read_rows(path: Path, split: str | None) -> Iterator[Row]:
             if tags is not None:
                 yield Row(where, cells[file].strip(), dict.fromkeys(split_tags(cells[tags]), 1), -1)
             else:
-                said = {
+                tag_of = {
                     name: _cell(where, name, cell)
                     for i, (name, cell) in enumerate(zip(columns, cells, strict=True))
                     if i not in {file, part}
                 }
-                yield Row(where, cells[file].strip(), said, 0)
+                yield Row(where, cells[file].strip(), tag_of, 0)
     except csv.Error as error:
         raise InputError(f"{path}, line {table.line_num}: not CSV ({error})") from None
 

@@ -45,10 +45,12 @@ RESULTS = re.compile(r"comp\d_det_(?P<split>[^_]+)_(?P<name>.+)\.txt")
 
 def find_devkit(root: Path) -> Path | None:
     """The folder that holds ImageSets/Main: `root`, or its one sub-folder `VOC<year>`."""
-    found = [path for path in (root, *sorted(root.glob("VOC*"))) if (path / "ImageSets" / "Main").is_dir()]
-    if len(found) > 1 and found[0] != root:
-        raise InputError(f"{root} holds {', '.join(path.name for path in found)}: give one of these folders")
-    return found[0] if found else None
+    devkits = [path for path in (root, *sorted(root.glob("VOC*"))) if (path / "ImageSets" / "Main").is_dir()]
+    if len(devkits) > 1 and devkits[0] != root:
+        raise InputError(
+            f"{root} holds {', '.join(path.name for path in devkits)}: give one of these folders"
+        )
+    return devkits[0] if devkits else None
 
 
 def read(root: Path, split: str | None) -> ImageSet:
@@ -86,8 +88,8 @@ def find_annotations(root: Path) -> dict[str, Path]:
 
     Empty where none of the first XML files is one: others keep XML beside photos too.
     """
-    found = {name: root / name for name in list_images(root, ANNOTATIONS).names}
-    return found if any(map(_is_annotation, islice(found.values(), FIRST))) else {}
+    annotations = {name: root / name for name in list_images(root, ANNOTATIONS).names}
+    return annotations if any(map(_is_annotation, islice(annotations.values(), FIRST))) else {}
 
 
 def _is_annotation(path: Path) -> bool:
@@ -140,19 +142,19 @@ def _below_common(names: Sequence[str]) -> list[str]:
 
 def _annotated(names: Sequence[str], annotations: dict[str, Path]) -> dict[str, Path]:
     """Image -> its annotation: the one beside it, or else the only one of its name."""
-    beside = {name[: -len(path.suffix)]: path for name, path in annotations.items()}
+    adjacent = {name[: -len(path.suffix)]: path for name, path in annotations.items()}
     elsewhere: dict[str, list[Path]] = {}
     for path in annotations.values():
         elsewhere.setdefault(path.stem, []).append(path)
-    found = {}
+    annotated = {}
     for name in names:
         stem = without_suffix(name)
         called_so = elsewhere.get(stem.rpartition("/")[2], [])
-        if stem in beside:
-            found[name] = beside[stem]
+        if stem in adjacent:
+            annotated[name] = adjacent[stem]
         elif len(called_so) == 1:
-            found[name] = called_so[0]
-    return found
+            annotated[name] = called_so[0]
+    return annotated
 
 
 def _paths(folder: Path, ids: Iterable[str]) -> tuple[Path, ...]:
@@ -223,12 +225,12 @@ def result_line(name: str, score: float, box: Any) -> str:
 
 def read_results(folder: Path) -> Iterator[tuple[str, list[tuple[str, float, list[float]]]]]:
     """(class, rows of image, score and box) of each `comp4_det_{split}_{class}.txt` in `folder`."""
-    found = {path: match for path in sorted(folder.glob("*.txt")) if (match := RESULTS.fullmatch(path.name))}
-    if not found:
+    files = {path: match for path in sorted(folder.glob("*.txt")) if (match := RESULTS.fullmatch(path.name))}
+    if not files:
         raise InputError(f"{folder} holds no detections: expected files such as comp4_det_test_cat.txt")
-    if len(splits := sorted({match["split"] for match in found.values()})) > 1:
+    if len(splits := sorted({match["split"] for match in files.values()})) > 1:
         raise InputError(f"{folder} holds the splits {', '.join(splits)}: keep each in a folder of its own")
-    for path, match in found.items():
+    for path, match in files.items():
         rows = []
         for number, line in enumerate(read_text(path).split("\n"), start=1):
             try:

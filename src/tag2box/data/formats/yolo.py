@@ -33,10 +33,10 @@ def find_yaml(root: Path) -> Path | None:
     """The data set's YAML file in `root`, where there is one."""
     files = sorted([*root.glob("*.yaml"), *root.glob("*.yml")])
     texts = {path: read_text(path) for path in files}
-    found = [path for path, text in texts.items() if NAMES.search(text) and _names(path, text)]
-    if len(found) > 1:
-        raise InputError(f"{root} holds {', '.join(path.name for path in found)}: give the one to read")
-    return found[0] if found else None
+    yamls = [path for path, text in texts.items() if NAMES.search(text) and _names(path, text)]
+    if len(yamls) > 1:
+        raise InputError(f"{root} holds {', '.join(path.name for path in yamls)}: give the one to read")
+    return yamls[0] if yamls else None
 
 
 def read(path: Path, split: str | None, root: Path | None = None) -> ImageSet:
@@ -54,9 +54,9 @@ def read(path: Path, split: str | None, root: Path | None = None) -> ImageSet:
     parts = {name: places for name in ("train", "val", "test") if (places := _places(path, content, name))}
     split = choose_split(split, parts, path)
     with expecting("a YOLO data set", path):
-        found, skipped = _images(path, content, parts[split], split, root)
-        names = sorted(found)
-        paths = [found[name] for name in names]
+        images, skipped = _images(path, content, parts[split], split, root)
+        names = sorted(images)
+        paths = [images[name] for name in names]
         objects = [item for i, image in enumerate(paths) for item in _objects(i, image, len(classes))]
         return ImageSet(
             ids=unique_ids(names),
@@ -109,14 +109,14 @@ def _images(
         return dict(place_inside(place.parent, line, roots) for place, line in lines if line), ()
     top = os.path.commonpath([os.path.abspath(place) for place in places])
     listings = [list_images(place) for place in places]
-    found = {
+    images = {
         os.path.relpath(each.root / name, top).replace(os.sep, "/"): each.root / name
         for each in listings
         for name in each.names
     }
-    if not found:
+    if not images:
         raise InputError(f"{path}: no images below {', '.join(map(str, places))}")
-    return found, tuple(line for each in listings for line in each.lines())
+    return images, tuple(line for each in listings for line in each.lines())
 
 
 def _place(folder: Path, base: Path, value: str, split: str, root: Path | None) -> Path:
@@ -175,8 +175,8 @@ def _shares(values: list[float]) -> Box:
 
 def _label_file(image: Path) -> Path:
     """Where Ultralytics looks for it, or beside the image: some tools keep both in one folder."""
-    path, beside = Path(label_name(image.as_posix())), image.with_suffix(".txt")
-    return path if "images" in image.parent.parts and os.path.isfile(path) else beside
+    path, adjacent = Path(label_name(image.as_posix())), image.with_suffix(".txt")
+    return path if "images" in image.parent.parts and os.path.isfile(path) else adjacent
 
 
 def label_line(label: int, box: Any, size: tuple[int, int], score: float | None = None) -> str:

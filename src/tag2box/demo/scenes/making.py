@@ -13,8 +13,8 @@ from PIL import Image, ImageFilter
 from tag2box.demo.scenes.grounds import ball, ground, hang
 from tag2box.demo.scenes.objects import box_of, cutout, place, set_on, visible
 from tag2box.detection.detections import Detections
-from tag2box.detection.writing import write_detections
 from tag2box.errors import InputError
+from tag2box.exports.writing import write_detections
 from tag2box.images import ImageSet, Truth
 from tag2box.runtime.files import write_whole
 from tag2box.runtime.progress import Progress, silent
@@ -26,7 +26,7 @@ BYSTANDERS = ("cat", "cup", "flower", "shuttle")
 
 SIZES = ((400, 300), (400, 300), (300, 400), (360, 360))
 # The area of an object's box, of the scene's: alone, beside another, of no class.
-ALONE, BESIDE, BYSTANDER = (0.18, 0.5), (0.12, 0.3), (0.04, 0.18)
+ALONE, TOGETHER, BYSTANDER = (0.18, 0.5), (0.12, 0.3), (0.04, 0.18)
 VISIBLE = 0.65  # at least so much of an object of a class is neither covered nor cut off
 
 
@@ -115,7 +115,7 @@ def _scene(
         scene = hang(rng, scene)
     others = rng.choice(BYSTANDERS, rng.integers(1, 3), replace=False).tolist()
     cuts = [cutout(name) for name in (*names, *others)] + [ball(rng) for _ in range(rng.integers(0, 3))]
-    shares = [BESIDE if len(names) > 1 else ALONE] * len(names) + [BYSTANDER] * len(cuts)
+    shares = [TOGETHER if len(names) > 1 else ALONE] * len(names) + [BYSTANDER] * len(cuts)
     while True:  # draw again until enough is seen of each object
         layers = [place(rng, cut, size, share, horizon) for cut, share in zip(cuts, shares, strict=False)]
         order = sorted(range(len(layers)), key=lambda i: layers[i].bottom)  # the lowest stands in front

@@ -47,7 +47,7 @@ def understand(path: Path) -> Network:
     network = _colors_of_preprocessor(Network(path, _image_name(path), None, MEAN, STD))
     if _takes_pixels(network):
         network = replace(network, mean=(0.0,) * 3, std=(1.0,) * 3)
-    size, model = _some_size(network)
+    size, model = _accepted_size(network)
     network = replace(network, output=_best_output(network, model))
     rank = len(result_shape(network, size))
     if takes(network, WIDE) and takes(network, SQUARE):
@@ -94,7 +94,7 @@ def _colors_of_preprocessor(network: Network) -> Network:
         return network
 
 
-def _some_size(network: Network) -> tuple[Size, "ov.Model"]:
+def _accepted_size(network: Network) -> tuple[Size, "ov.Model"]:
     """A size that the network takes, its own where it has one, and its graph for such photos."""
     model = read_model(network.path)
     _, _, h, w = shape_of(image_input(model, network).output(0))

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from tag2box.data.formats.files import SUFFIXES
-from tag2box.detection.contents import FOLDERS, FORMATS, Contents, Found
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
+from tag2box.exports.contents import FOLDERS, FORMATS, Contents, Export
 from tag2box.images import ImageSet, Numbers
 from tag2box.names import check_names
 from tag2box.runtime.files import write_whole
@@ -71,9 +71,9 @@ def write_detections(
     >>> import tempfile
     >>> from pathlib import Path
     >>> import tag2box as t2b
-    >>> found = t2b.Detections([0], [[1, 2, 30, 40]], [0.8], [0], ids=("a",), classes=("cat",))
+    >>> detections = t2b.Detections([0], [[1, 2, 30, 40]], [0.8], [0], ids=("a",), classes=("cat",))
     >>> file = Path(tempfile.mkdtemp()) / "boxes.csv"
-    >>> _ = t2b.write_detections(found, ["a.jpg"], file, "csv")
+    >>> _ = t2b.write_detections(detections, ["a.jpg"], file, "csv")
     >>> print(file.read_text().strip())
     file,class,score,x1,y1,x2,y2
     a.jpg,cat,0.8,1,2,30,40
@@ -82,11 +82,11 @@ def write_detections(
     given = {"split": split, "confidence": confidence, "val": val, "photos": photos}
     options = _options(format, {name: value for name, value in given.items() if value != DEFAULTS[name]})
     path = Path(path)
-    found = _matched(detections if min_score is None else detections[detections.score >= min_score], images)
-    check_target(path, format, found.paths)
-    contents = FORMATS[format](found, **options)
+    export = _matched(detections if min_score is None else detections[detections.score >= min_score], images)
+    check_target(path, format, export.paths)
+    contents = FORMATS[format](export, **options)
     written = [path / name if name else path for name in contents]
-    _check_files(written, contents, found.paths)
+    _check_files(written, contents, export.paths)
     for file, content in zip(written, contents.values(), strict=True):
         if isinstance(content, Path):
             _copy(content, file)
@@ -152,7 +152,7 @@ def _copy(source: Path, target: Path) -> None:
     write_whole(target, content, lasting=False)
 
 
-def _matched(detections: Detections, images: ImageSet | Sequence[str | Path]) -> Found:
+def _matched(detections: Detections, images: ImageSet | Sequence[str | Path]) -> Export:
     if isinstance(images, ImageSet):
         paths, known, numbers = images.paths, images.ids, images.numbers
         classes = detections.classes or images.classes
@@ -176,7 +176,7 @@ def _matched(detections: Detections, images: ImageSet | Sequence[str | Path]) ->
         image = np.array([place.get(name, -1) for name in detections.ids], dtype=np.intp)[image]
     if max(image.max(initial=-1) - len(known), detections.label.max(initial=-1) - len(classes)) >= 0:
         raise InputError("a detection has the number of an image or class beyond those given")
-    return Found(
+    return Export(
         replace(detections, image=image, ids=known, classes=classes),
         known,
         classes,

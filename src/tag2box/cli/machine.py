@@ -48,7 +48,7 @@ LITTLE_DISK = 1_000_000_000
 def examine() -> dict[str, Any]:
     """All that matters, for JSON; `problems` has a line for each thing that is likely to go wrong."""
     guard_onednn()
-    found: dict[str, Any] = {
+    machine: dict[str, Any] = {
         "tag2box": tag2box.__version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "system": platform.platform(),
@@ -59,13 +59,15 @@ def examine() -> dict[str, Any]:
     problems: list[str] = []
     for name, look in (("devices", _devices), ("precision", _precision)):
         try:
-            found[name] = look()
+            machine[name] = look()
         except (Tag2BoxError, ImportError, RuntimeError, OSError) as error:
-            found[name] = None
+            machine[name] = None
             problems.append(f"{name}: {' '.join(str(error).split())}")
-    found["packages"] = _packages()
-    found["variables"] = {key: value for key, value in sorted(os.environ.items()) if VARIABLES.fullmatch(key)}
-    return found | {"problems": [*problems, *_problems(found)]}
+    machine["packages"] = _packages()
+    machine["variables"] = {
+        key: value for key, value in sorted(os.environ.items()) if VARIABLES.fullmatch(key)
+    }
+    return machine | {"problems": [*problems, *_problems(machine)]}
 
 
 def _processor() -> dict[str, Any]:
@@ -124,16 +126,16 @@ def _without_home(path: Path) -> str:
 
 def _devices() -> list[dict[str, Any]]:
     """What networks can run on: OpenVINO's devices, and the providers of onnxruntime where that is there."""
-    found = [
+    listed = [
         {"runtime": "openvino", "name": name, "full_name": full_name, "precisions": list(offered(name))}
         for name, full_name in devices().items()
     ]
     try:
         import onnxruntime
     except ImportError:
-        return found
+        return listed
     more = {"runtime": "onnxruntime", "full_name": "", "precisions": []}
-    return [*found, *({**more, "name": name} for name in onnxruntime.get_available_providers())]
+    return [*listed, *({**more, "name": name} for name in onnxruntime.get_available_providers())]
 
 
 def _precision() -> dict[str, Any]:
@@ -158,13 +160,13 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _problems(found: dict[str, Any]) -> list[str]:
+def _problems(machine: dict[str, Any]) -> list[str]:
     """What is likely to go wrong, and what to do about it."""
-    memory, cache = found["memory"], found["cache"]
+    memory, cache = machine["memory"], machine["cache"]
     left = min((value for value in (memory["available"], memory["limit"]) if value), default=LITTLE_MEMORY)
     out = []
     if left < LITTLE_MEMORY:
-        workers = found["processor"]["workers"]
+        workers = machine["processor"]["workers"]
         out.append(f"memory: {bytes_in_words(left)} are little for {workers} workers: --workers 1")
     if not cache["writable"]:
         out.append(f"cache: {cache['folder']} cannot be written: set TAG2BOX_CACHE to a folder that can")
@@ -175,26 +177,26 @@ def _problems(found: dict[str, Any]) -> list[str]:
     return out
 
 
-def in_words(found: dict[str, Any]) -> str:
+def in_words(machine: dict[str, Any]) -> str:
     """The same as text, a line for each thing."""
-    processor, memory, cache = found["processor"], found["memory"], found["cache"]
+    processor, memory, cache = machine["processor"], machine["memory"], machine["cache"]
     sizes = {key: "unknown" if value is None else bytes_in_words(value) for key, value in memory.items()}
     kept, disk_free = bytes_in_words(cache["bytes"]), bytes_in_words(cache["disk_free"])
     limit = "" if memory["limit"] is None else f", limited to {sizes['limit']}"
     lines = {
-        "tag2box": found["tag2box"],
-        "Python": found["python"],
-        "system": found["system"],
+        "tag2box": machine["tag2box"],
+        "Python": machine["python"],
+        "system": machine["system"],
         "processor": f"{processor['name']}, {processor['cores']} cores, {processor['workers']} workers",
         "instructions": ", ".join(processor["instructions"]) or "none that matter here",
         "memory": f"{sizes['total']}, {sizes['available']} available{limit}",
-        "devices": "; ".join(map(_device, found["devices"] or [])) or "none",
-        "precision": found["precision"]["why"] if found["precision"] else "unknown",
+        "devices": "; ".join(map(_device, machine["devices"] or [])) or "none",
+        "precision": machine["precision"]["why"] if machine["precision"] else "unknown",
         "cache": f"{cache['folder']}, {kept}; {disk_free} free on its disk",
-        "packages": ", ".join(f"{name} {number}" for name, number in found["packages"].items() if number),
-        "not installed": ", ".join(name for name, number in found["packages"].items() if not number) or "-",
-        "variables": ", ".join(f"{name}={value}" for name, value in found["variables"].items()) or "none",
-        "problems": "\n               ".join(found["problems"]) or "none seen",
+        "packages": ", ".join(f"{name} {number}" for name, number in machine["packages"].items() if number),
+        "not installed": ", ".join(name for name, number in machine["packages"].items() if not number) or "-",
+        "variables": ", ".join(f"{name}={value}" for name, value in machine["variables"].items()) or "none",
+        "problems": "\n               ".join(machine["problems"]) or "none seen",
     }
     return "\n".join(f"{name:<13}  {text}" for name, text in lines.items())
 

@@ -77,9 +77,9 @@ class Look:
         lines = []
         if self.unreadable:
             lines.append(f"{len(self.unreadable)} unreadable:")
-            lines += _some([f"{each.path}: {each.reason}" for each in self.unreadable])
+            lines += _first_lines([f"{each.path}: {each.reason}" for each in self.unreadable])
         if self.skipped:
-            lines += [f"{len(self.skipped)} skipped:", *_some(self.skipped)]
+            lines += [f"{len(self.skipped)} skipped:", *_first_lines(self.skipped)]
         if self.duplicates:
             extra = sum(len(group) - 1 for group in self.duplicates)
             lines.append(f"{extra} exact duplicates, such as {' = '.join(self.duplicates[0][:3])}")
@@ -122,7 +122,7 @@ class Look:
         return "\n".join([title, header, *rows, *(["Odd:", *(f"  {line}" for line in odd)] if odd else [])])
 
 
-def _some(lines: Sequence[str]) -> list[str]:
+def _first_lines(lines: Sequence[str]) -> list[str]:
     more = [f"and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
     return [f"  {line}" for line in [*lines[:SHOWN], *more]]
 

@@ -20,14 +20,14 @@ from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
 from tag2box.images import Numbers
 
-__all__ = ["FOLDERS", "FORMATS", "Contents", "Found"]
+__all__ = ["FOLDERS", "FORMATS", "Contents", "Export"]
 
 # Name below the target, "" for the target itself -> what is in it; a path stands for a copy of that file.
 Contents = dict[str, str | bytes | Path]
 
 
 @dataclass(frozen=True)
-class Found:
+class Export:
     """Detections that speak of the images and classes of `ids` and `classes`, and where the images are."""
 
     detections: Detections
@@ -65,13 +65,13 @@ class Found:
         ]
 
 
-def _coco_rows(found: Found) -> list[dict[str, Any]]:
-    d = found.detections
+def _coco_rows(export: Export) -> list[dict[str, Any]]:
+    d = export.detections
     xywh = as_xywh(d.xyxy).tolist()
     return [
         {
-            "image_id": found.numbers.images[image],
-            "category_id": found.numbers.classes[label],
+            "image_id": export.numbers.images[image],
+            "category_id": export.numbers.classes[label],
             "bbox": box,
             "score": score,
         }
@@ -81,73 +81,73 @@ def _coco_rows(found: Found) -> list[dict[str, Any]]:
     ]
 
 
-def _coco_results(found: Found) -> Contents:
-    return {"": json.dumps(_coco_rows(found)) + "\n"}
+def _coco_results(export: Export) -> Contents:
+    return {"": json.dumps(_coco_rows(export)) + "\n"}
 
 
-def _coco_instances(found: Found) -> Contents:
+def _coco_instances(export: Export) -> Contents:
     images = [
         {"id": number, "file_name": file, "width": size[0], "height": size[1]}
-        for number, file, size in zip(found.numbers.images, found.files, found.sizes, strict=True)
+        for number, file, size in zip(export.numbers.images, export.files, export.sizes, strict=True)
     ]
     rows = [
         # Some versions of datumaro, by which CVAT imports, want a segmentation, if only an empty one.
         {"id": i, **row, "area": row["bbox"][2] * row["bbox"][3], "iscrowd": 0, "segmentation": []}
         # pycocotools takes a match with number 0 for none.
-        for i, row in enumerate(_coco_rows(found), start=1)
+        for i, row in enumerate(_coco_rows(export), start=1)
     ]
-    pairs = zip(found.numbers.classes, found.classes, strict=True)
+    pairs = zip(export.numbers.classes, export.classes, strict=True)
     categories = [{"id": number, "name": name} for number, name in pairs]
     content = {"images": images, "annotations": rows, "categories": categories}
     return {"": json.dumps(content, ensure_ascii=False) + "\n"}
 
 
-def _csv(found: Found) -> Contents:
+def _csv(export: Export) -> Contents:
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(COLUMNS)
-    d = found.detections
+    d = export.detections
     for image, label, score, box in zip(d.image, d.label, d.score.tolist(), d.xyxy, strict=True):
         # str of a float32 is the shortest text that gives it back.
         sides = [str(side).removesuffix(".0") for side in box]
-        names = safe_cell(found.files[image]), safe_cell(found.classes[label])
+        names = safe_cell(export.files[image]), safe_cell(export.classes[label])
         table.writerow([*names, repr(score), *sides])
     return {"": text.getvalue()}
 
 
-def _voc(found: Found) -> Contents:
+def _voc(export: Export) -> Contents:
     return {
-        f"{_inside(name)}.xml": voc.annotation(found.files[i], found.sizes[i], found.objects(i))
-        for i, name in enumerate(found.ids)
+        f"{_inside(name)}.xml": voc.annotation(export.files[i], export.sizes[i], export.objects(i))
+        for i, name in enumerate(export.ids)
     }
 
 
-def _comp4(found: Found, split: str = "test") -> Contents:
+def _comp4(export: Export, split: str = "test") -> Contents:
     if "_" in split or not split:
         raise InputError(
             f"the split {split!r} cannot be part of a comp4 file name: it must have no underscore"
         )
-    d = found.detections
+    d = export.detections
     contents: Contents = {}
-    for c, name in enumerate(found.classes):
+    for c, name in enumerate(export.classes):
         if "/" in name or "\\" in name:
             raise InputError(f"the class {name!r} cannot be part of a file name: choose another format")
         part = d[d.label == c]
         contents[f"comp4_det_{split}_{name}.txt"] = "".join(
-            voc.result_line(found.ids[i], score, box)
+            voc.result_line(export.ids[i], score, box)
             for i, score, box in zip(part.image, part.score, part.xyxy, strict=True)
         )
     return contents
 
 
-def _yolo(found: Found, confidence: bool = False, val: float = 0.0, photos: bool = False) -> Contents:
-    parts = yolo.divide(found.ids, _rarest(found), val)
-    contents: Contents = {"data.yaml": yolo.data_yaml(found.classes, divided=bool(val))}
-    label = {name: c for c, name in enumerate(found.classes)}
-    for i, (file, part) in enumerate(zip(found.files, parts, strict=True)):
+def _yolo(export: Export, confidence: bool = False, val: float = 0.0, photos: bool = False) -> Contents:
+    parts = yolo.divide(export.ids, _rarest(export), val)
+    contents: Contents = {"data.yaml": yolo.data_yaml(export.classes, divided=bool(val))}
+    label = {name: c for c, name in enumerate(export.classes)}
+    for i, (file, part) in enumerate(zip(export.files, parts, strict=True)):
         lines = (
-            yolo.label_line(label[name], box, found.sizes[i], score if confidence else None)
-            for name, score, box in found.objects(i)
+            yolo.label_line(label[name], box, export.sizes[i], score if confidence else None)
+            for name, score, box in export.objects(i)
         )
         image = f"images/{part}{_inside(file)}"
         name = yolo.label_name(image)
@@ -155,34 +155,35 @@ def _yolo(found: Found, confidence: bool = False, val: float = 0.0, photos: bool
             raise InputError(f"two images share the label file {name}, as YOLO names it: rename one of them")
         contents[name] = "".join(lines)
         if photos:
-            contents[image] = found.paths[i]
+            contents[image] = export.paths[i]
     return contents
 
 
-def _rarest(found: Found) -> list[int]:
+def _rarest(export: Export) -> list[int]:
     """For each image the rarest class that was found in it; -1 where nothing was."""
-    count = np.bincount(found.detections.label, minlength=len(found.classes))
-    labels = (found.detections.label[rows] for rows in found.rows)
+    count = np.bincount(export.detections.label, minlength=len(export.classes))
+    labels = (export.detections.label[rows] for rows in export.rows)
     return [int(part[np.argmin(count[part])]) if len(part) else -1 for part in labels]
 
 
-def _cvat(found: Found) -> Contents:
-    images = ((file, found.sizes[i], found.objects(i)) for i, file in enumerate(found.files))
-    return {"": cvat.detected(found.classes, images)}
+def _cvat(export: Export) -> Contents:
+    images = ((file, export.sizes[i], export.objects(i)) for i, file in enumerate(export.files))
+    return {"": cvat.detected(export.classes, images)}
 
 
-def _huggingface(found: Found, photos: bool = False) -> Contents:
+def _huggingface(export: Export, photos: bool = False) -> Contents:
     lines = (
-        json_lines.metadata_line(str(_inside(file)), found.sizes[i], found.objects(i))
-        for i, file in enumerate(found.files)
+        json_lines.metadata_line(str(_inside(file)), export.sizes[i], export.objects(i))
+        for i, file in enumerate(export.files)
     )
     contents: Contents = {json_lines.METADATA: "".join(lines)}
-    return contents | dict(zip(found.files, found.paths, strict=True)) if photos else contents
+    return contents | dict(zip(export.files, export.paths, strict=True)) if photos else contents
 
 
-def _labelstudio(found: Found) -> Contents:
+def _labelstudio(export: Export) -> Contents:
     tasks = [
-        labelstudio.prediction(file, found.sizes[i], found.objects(i)) for i, file in enumerate(found.files)
+        labelstudio.prediction(file, export.sizes[i], export.objects(i))
+        for i, file in enumerate(export.files)
     ]
     return {"": json.dumps(tasks, ensure_ascii=False) + "\n"}
 

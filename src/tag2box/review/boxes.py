@@ -1,4 +1,4 @@
-"""`FoundBoxes`: the boxes that a run found in its photos, and in which order to look at them.
+"""`ReviewBoxes`: the boxes that a run found in its photos, and in which order to look at them.
 
 A box is in doubt where a window elsewhere in the photo scores nearly as much. What teaches most is in doubt,
 and of classes of which little was seen: the next photo is the one whose boxes are worth most, each by its
@@ -21,9 +21,9 @@ from tag2box.runtime.packing import stored
 from tag2box.runtime.parts import DamagedError
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = ["FoundBoxes", "find_boxes", "load_boxes", "review_key", "teaching_order"]
+__all__ = ["ReviewBoxes", "load_boxes", "review_boxes", "review_key", "teaching_order"]
 
-VERSION = 4
+VERSION = 5
 # Seconds to wait for another page that keeps the same.
 PATIENCE = 30.0
 # Photos that are chosen one after the other; those behind them come by what they are worth then.
@@ -34,7 +34,7 @@ ELSEWHERE = 0.5
 
 @stored
 @dataclass(frozen=True)
-class FoundBoxes:
+class ReviewBoxes:
     """image, label: (n,); xyxy: (n, 4); confidence, doubt: (n,), 0 to 1; order: photos, by what they teach.
 
     The boxes of a photo stand together, in the order of photos.
@@ -51,14 +51,14 @@ class FoundBoxes:
         return len(self.image)
 
 
-def load_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
+def load_boxes(run: RunFolder, progress: Progress = silent) -> ReviewBoxes:
     """The boxes of a finished run, kept in its folder."""
     key = review_key(run)
     with suppress(DamagedError):  # it is made again
         if run.store.has("review", key):
-            kept: FoundBoxes = run.store.load("review", key)
+            kept: ReviewBoxes = run.store.load("review", key)
             return kept
-    boxes = find_boxes(run, progress)
+    boxes = review_boxes(run, progress)
     # Pages of several processes may be opened at once. Where there is no room to keep it, it is made anew.
     with suppress(Tag2BoxError), locked(run.folder / ".review.lock", "being written", wait=PATIENCE):
         run.store.save("review", key, boxes)
@@ -70,7 +70,7 @@ def review_key(run: RunFolder) -> str:
     return call_key("review", VERSION, [run.keys[run.last_stage], run.keys["detector"]])
 
 
-def find_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
+def review_boxes(run: RunFolder, progress: Progress = silent) -> ReviewBoxes:
     """One pass over the features of the photos that have a box."""
     mined = mined_windows(run)
     mined = mined[np.lexsort((mined.label, mined.image))]
@@ -83,13 +83,13 @@ def find_boxes(run: RunFolder, progress: Progress = silent) -> FoundBoxes:
         scores = detector.scorer(X, windows[i], windows.sizes[i], described.map_of(i))
         for n in range(ends[i], ends[i + 1]):
             overlap = iou_matrix(windows[i], mined.xyxy[n][None])[:, 0]
-            mine = scores[:, mined.label[n]]
-            away = mine[overlap < ELSEWHERE].max(initial=-np.inf)
-            margin[n] = max(float(mine[overlap.argmax()] - away), 0.0)
+            scores_of_class = scores[:, mined.label[n]]
+            away = scores_of_class[overlap < ELSEWHERE].max(initial=-np.inf)
+            margin[n] = max(float(scores_of_class[overlap.argmax()] - away), 0.0)
         progress("what to look at first", i + 1, len(run.images))
     progress("what to look at first", len(run.images), len(run.images))
     doubt = _doubt(margin, mined.label, len(run.images.classes))
-    return FoundBoxes(
+    return ReviewBoxes(
         image=mined.image,
         xyxy=mined.xyxy,
         label=mined.label,
@@ -103,10 +103,10 @@ def _doubt(margin: NDArray[np.float64], label: NDArray[np.intp], n_classes: int)
     """exp(-margin / the median of its class): 1 where another place scores as much."""
     out = np.zeros(len(margin))
     for c in range(n_classes):
-        mine = label == c
-        finite = margin[mine & np.isfinite(margin)]
+        of_class = label == c
+        finite = margin[of_class & np.isfinite(margin)]
         scale = max(float(np.median(finite)) if len(finite) else 1.0, 1e-9)
-        out[mine] = np.exp(-margin[mine] / scale)
+        out[of_class] = np.exp(-margin[of_class] / scale)
     return out
 
 

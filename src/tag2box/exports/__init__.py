@@ -1,0 +1,1 @@
+"""Exports: detections as annotation files of other tools, a format each."""

@@ -1,0 +1,35 @@
+"""Photos described with settings of a test, and without a projection where none is given."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from tag2box.description.config import MapsConfig
+from tag2box.description.describe import describe, photo_map, raw_widths
+from tag2box.description.description import Description
+from tag2box.description.projection import Projection
+from tag2box.description.resolving import resolve
+from tag2box.windows.search import WindowsConfig
+
+
+def described_by(features, maps=None, projection=None, context=None, windows=None):
+    """The description of these settings; without a projection vectors stay as the network makes them."""
+    if projection is None:
+        features = replace(features, dtype="float32")
+    settings = resolve(windows or WindowsConfig(), features, maps)
+    return Description(settings, projection or unprojected(sum(raw_widths(settings))), context)
+
+
+def unprojected(width):
+    return Projection(np.zeros(width, np.float32), np.eye(width, dtype=np.float32), "none", 1.0)
+
+
+def vectors(photo, boxes, features, projection=None, threads=1):
+    """The vector of each box of a photo, (n, d)."""
+    description = described_by(features, projection=projection)
+    return describe(photo, description, boxes=boxes, threads=threads).X
+
+
+def map_at(photo, side, features):
+    """The network's last map of a photo, (h, w, c)."""
+    return photo_map(photo, resolve(WindowsConfig(), features, MapsConfig(side=side)))
