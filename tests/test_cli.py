@@ -229,7 +229,7 @@ def test_odd_photos_are_named_counted_and_skipped(odd, call, tmp_path):
     images = RunFolder(tmp_path / "run").images
     assert json.loads(out)["images"] == len(images) == 15
     assert any("größe 猫" in name for name in images.ids)
-    assert {"windows", "features"} <= {e["stage"] for e in events(tmp_path / "run") if "stage" in e}
+    assert {"described", "findings"} <= {e["stage"] for e in events(tmp_path / "run") if "stage" in e}
     status, out, err = call("detect", odd, "--run", tmp_path / "run", "--workers", 1)
     assert status == 0, err
     assert all(bad in out for bad in BAD)

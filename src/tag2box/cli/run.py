@@ -90,6 +90,7 @@ def run(
 
 
 def _settings(method: str, config: Path | None, sets: Sequence[str]) -> "Config":
+    """Those of the method, then of the file, then one by one."""
     from tag2box.config import METHODS, Config
     from tag2box.runtime.checks import check_choice
     from tag2box.runtime.config import read_settings
