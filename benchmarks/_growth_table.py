@@ -15,7 +15,8 @@ WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 380, 300, 60, 34, 26, 44
 COLORS = ["#0b6e99", "#d9480f", "#2b8a3e", "#862e9c", "#c92a2a", "#5c940d", "#495057", "#e67700", "#e64980"]
 FAR = 1e6  # photos
 # What these take of time, or hold in memory, has a bound that the largest size has reached or is near to.
-BOUNDED_TIME, BOUNDED_MEMORY = ("neighbors", "cover"), ("neighbors", "cover", "refinement")
+BOUNDED_TIME = ("prior", "neighbors", "cover")
+BOUNDED_MEMORY = (*BOUNDED_TIME, "refinement")
 
 
 def grouped(lines):

@@ -88,7 +88,7 @@ class Trial:
         detector = Detector(self.images.classes, self.description, learned.scorer, calibration, config.detect)
         photos = Described.concatenate([self.described.part(i, i + 1) for i in held_out])
         found = detect_described(detector, self.images.take(held_out), photos)
-        return replace(found, image=held_out[found.image], ids=())
+        return replace(found, image=held_out[found.image], ids=self.images.ids)
 
     def measure(self, config):
         """AP07 and CorLoc, means over classes."""

@@ -69,7 +69,7 @@ def against_apricot():
     try:
         from apricot import MaxCoverageSelection
     except ImportError as error:
-        raise Skip("apricot-select is not installed") from error
+        raise Skip("apricot-select is not installed: pip install it") from error
     from scipy.sparse import csr_matrix
 
     graph = made_graph(20_000, 125, seed=1)

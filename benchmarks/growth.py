@@ -37,6 +37,7 @@ from tag2box.training.findings import find_best
 from tag2box.training.initial import InitialConfig, train_initial
 from tag2box.training.known import Known
 from tag2box.training.object_maps import fit_object_maps, measure_all
+from tag2box.training.prior import choose_prior
 from tag2box.training.refinement import RefineConfig, refine
 from tag2box.training.retraining import RetrainConfig, find_boxes, retrain
 from tag2box.training.scorer import Scorer
@@ -101,8 +102,14 @@ def competition(made):
     made.known = replace(made.known, objectness=shared)
 
 
+def prior(made):
+    """With as few steps as `two_streams`, of which it trains one for each prior and fold."""
+    choose_prior(made.known, made.alone, TwoStreamConfig(iterations=PASSES))
+    return (TwoStreamConfig().iterations + 2) / (PASSES + 2)
+
+
 def two_streams(made):
-    made.two_stream = train_two_stream(made.known, TwoStreamConfig(iterations=PASSES))
+    made.two_stream = train_two_stream(made.known, TwoStreamConfig(prior=5, iterations=PASSES))
     # L-BFGS takes one evaluation at the start, and mostly one more to find the length of its first step.
     return (TwoStreamConfig().iterations + 2) / (len(made.two_stream.trace) + 2)
 
@@ -169,6 +176,7 @@ def refinement(made):
 STAGES = (
     objectness,
     competition,
+    prior,
     two_streams,
     retraining,
     finding,

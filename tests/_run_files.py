@@ -6,6 +6,8 @@ to notice, unless it is among the `OUTPUTS`.
 
 import pickle
 import re
+import shutil
+import tempfile
 import time
 import warnings
 import zipfile
@@ -52,7 +54,9 @@ def make(root):
     _picture(run)
     (boxes,) = write_detections(mined_windows(run), images, root / "boxes.json", "coco-instances")
     import_corrections(run, boxes)
-    _unfinished(run)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _unfinished(run)
     with zipfile.ZipFile(root / "photos.zip", "w") as archive:
         archive.write(images.paths[0], "photo.png")
     _remote(root)
@@ -81,15 +85,28 @@ def _picture(run):
 
 
 def _unfinished(run):
-    """What is done of a result in parts, after another run went on with it."""
+    """What is done of a result in parts, after another run went on with it; what it made again is said."""
     described = run.result("described")
     parts, bounds = run.store.parts("described", UNFINISHED, described.ROWS), ((0, 2), (2, 6))
     damaged = []
     intact = dict(parts.intact(bounds, damaged.append))
     for a, z in bounds:
         if (a, z) not in intact:
+            warnings.warn(f"the part {a}-{z} is made again", stacklevel=1)
             intact[a, z] = parts.add(a, z, described.part(a, z))
     return [rows.file.read_bytes() for rows in parts.rows.values()], [intact[each] for each in bounds]
+
+
+def _in_copy(run):
+    """`_unfinished`, but the folder stays as it was: a list that was added to would hold lines twice."""
+    part = run.store.parts("described", UNFINISHED, ()).folder
+    with tempfile.TemporaryDirectory() as aside:
+        kept = shutil.copytree(part, f"{aside}/part")
+        try:
+            return _unfinished(run)
+        finally:
+            shutil.rmtree(part)
+            shutil.move(kept, part)
 
 
 def _network(root):
@@ -124,7 +141,7 @@ def _run(root):
         read_state(run.folder).to_dict(),
         load_boxes(run),
         _picture(run),
-        _unfinished(run),
+        _in_copy(run),
     )
 
 

@@ -1,11 +1,14 @@
 """The table of `make bench`: what is in a row, and when the command fails."""
 
+import importlib
 import math
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import benchmarks
 import pytest
 from benchmarks import Line, Skip
 from benchmarks._table import HEAD, measure, row, text
@@ -94,3 +97,16 @@ def test_the_command_refuses_an_unknown_name():
     assert "no benchmark bgas" in done.stderr
     assert "bags" in done.stderr
     assert done.stdout == ""
+
+
+NAMES = {module.name for module in pkgutil.iter_modules(benchmarks.__path__)} - {"__main__"}
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_every_benchmark_can_be_imported(name):
+    """What they measure is renamed and moved: it has to be found under its name of today."""
+    try:
+        importlib.import_module(f"benchmarks.{name}")
+    except ModuleNotFoundError as missing:
+        if missing.name.split(".")[0] in ("benchmarks", "tag2box"):
+            raise

@@ -1,6 +1,5 @@
 from itertools import combinations
 
-import apricot
 import numpy as np
 import pytest
 from hypothesis import given
@@ -153,6 +152,7 @@ def picks_without_ties(incidence):
 
 
 def test_apricot_covers_the_same_at_t_1():
+    apricot = pytest.importorskip("apricot")
     for seed in range(400):
         graph = cover_graph(table(seed, n_images=60, per=1, k=25), np.arange(60) % 2 == 0, 25)
         part_of = graph.parts()[1]

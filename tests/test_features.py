@@ -19,7 +19,7 @@ from tag2box.description.photos import (
     hash_photos,
     sample_photos,
 )
-from tag2box.description.projection import fit_projection
+from tag2box.description.projection import Projection, fit_projection
 from tag2box.description.resolving import resolve
 from tag2box.description.whole_photo import Seen, WholePhoto
 from tag2box.errors import InputError
@@ -218,6 +218,17 @@ def test_any_shape_of_photo_has_features(projection, h, w, mode):
     X = vectors(photo, np.array([[0, 0, w, h]]), replace(SMALL, mode=mode), projection)
     assert X.shape == (1, 16)
     assert np.isfinite(X).all()
+
+
+@pytest.mark.parametrize("dimensions", [16, 256])
+def test_a_row_is_projected_alike_wherever_it_stands(dimensions):
+    rng = np.random.default_rng(0)
+    raw = rng.standard_normal((100, 1280)).astype(np.float32)
+    A = rng.standard_normal((1280, dimensions)).astype(np.float32)
+    projection = Projection(np.zeros(1280, np.float32), A, "none", 1.0)
+    whole = projection(raw)
+    for first in (1, 5, 17, 50):
+        np.testing.assert_array_equal(projection(raw[first:]), whole[first:])
 
 
 def test_projection_laws():

@@ -149,7 +149,13 @@ def test_training_code_never_names_the_truth():
         assert room not in LEARNING or "truth" not in names, path
 
 
-PACKAGES = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-learn", "yaml": "pyyaml"}
+PACKAGES = {
+    "PIL": "pillow",
+    "python_multipart": "python-multipart",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
+}
 ASKED_FOR = {"fiftyone", "supervision"}  # by the error of the one function that wants it
 
 

@@ -47,7 +47,7 @@ def test_the_choice_depends_neither_on_workers_nor_on_photos_that_are_drawn_in_a
 
 def test_the_largest_prior_within_the_tolerance_is_taken():
     priors = (0.0, 1.0, 2.0)
-    assert largest_good(priors, np.array([[0.5], [0.52], [0.6]])) == 1.0
+    assert largest_good(priors, np.array([[0.5], [0.54], [0.6]])) == 1.0
     assert largest_good(priors, np.array([[0.5], [0.4], [0.3]])) == 2.0
     assert largest_good(priors, np.array([[0.010], [0.013], [0.014]])) == 2.0  # nobody can tell these apart
     assert largest_good(priors, np.full((3, 2), np.nan)) == 2.0

@@ -38,7 +38,7 @@ STAGES = [each.name for each in fields(tag2box.Config) if each.name not in ("met
 def test_every_setting_is_exported_and_documented_with_its_default(stage):
     config = getattr(tag2box.Config(), stage) if stage else tag2box.Config()
     assert type(config).__name__ in tag2box.__all__
-    told = re.findall(r"^    (\w+) : .*default=(.*)$", type(config).__doc__, flags=re.MULTILINE)
+    told = re.findall(r"^(\w+) : .*default=(.*)$", inspect.getdoc(type(config)), flags=re.MULTILINE)
     known = {each.name: getattr(config, each.name) for each in fields(config) if each.name not in STAGES}
     assert {name: repr(value).replace("'", '"') for name, value in known.items()} == dict(told)
 

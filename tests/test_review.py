@@ -244,10 +244,10 @@ def test_the_photos_may_be_elsewhere(review_run, tmp_path):
 
 def test_boxes_are_kept_in_the_run_folder(review_run, tmp_path):
     home = copied(review_run, tmp_path)
-    first = Session(home).found
+    first = Session(home).boxes
     (kept,) = [p for p in (home / "review").iterdir() if (p / "record.json").is_file()]
     (kept / "xyxy.npy").write_bytes(b"damaged")
-    again = Session(home).found
+    again = Session(home).boxes
     assert all(np.array_equal(getattr(first, name), getattr(again, name)) for name in vars(first))
     assert np.array_equal(np.unique(first.image), np.sort(first.order))
     assert read_state(home).photos == {}

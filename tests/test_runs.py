@@ -21,7 +21,7 @@ from tag2box.runtime.config import read_settings
 from tag2box.runtime.files import checked_json
 from tag2box.runtime.store import Store
 
-CONFIG = read_settings(Config(), None, FAST)
+CONFIG = read_settings(Config(), None, [*FAST, "two_stream.prior=5"])
 OTHER = read_settings(CONFIG, None, ["retrain.C=0.01"])
 
 

@@ -271,7 +271,7 @@ def test_links_in_a_run_folder_are_not_written_through(tmp_path):
     rows = parts.rows["X"]
     for link in (run.folder / "events.jsonl", parts.folder / "classes.npy", run.folder / "settings.toml"):
         link.symlink_to(precious)
-    with pytest.raises(Tag2BoxError, match=r"events.jsonl: .*it is a link to a file elsewhere.*: remove it"):
+    with pytest.raises(Tag2BoxError, match=r"events.jsonl is a symbolic link, and is not followed"):
         run.log({"stage": "windows"})
     with pytest.raises(OSError, match="symbolic link"):
         write_array(parts.folder / "classes.npy", np.zeros(3))

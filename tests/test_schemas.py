@@ -2,13 +2,13 @@
 
 import jsonschema
 import pytest
+from tests._events import correct, reviewed
 from tests._review import copied
 from tests._schemas import SCHEMAS, check, check_printed
 from tests.test_cli_docs import COMMANDS
 from typer.testing import CliRunner
 
 from tag2box.cli.app import app
-from tag2box.corrections import CorrectionLog
 from tag2box.run.folder import RunFolder
 
 SPEAKING = [
@@ -38,8 +38,7 @@ def test_a_wrong_answer_is_seen():
 
 def test_the_commands_of_a_run_folder(review_run, tmp_path):
     run = copied(review_run, tmp_path)
-    event = {"set": "photo", "id": "1", "photo": "toy-00", "state": "reviewed"}
-    CorrectionLog(run).append([{**event, "sha256": RunFolder(run).contents[0]}])
+    correct(RunFolder(run), reviewed("toy-00"))
     for words in (
         ["export", run, "--format", "csv"],
         ["report", run],

@@ -73,7 +73,7 @@ def test_scores_are_the_logarithms_of_both_streams():
 
 def test_blocks_and_threads_change_nothing(monkeypatch):
     known = problem(n_photos=7)
-    config = TwoStreamConfig(iterations=5)
+    config = TwoStreamConfig(prior=5, iterations=5)
     one, two = (train_two_stream(known, config, workers=workers) for workers in (1, 2))
     np.testing.assert_array_equal(one.W, two.W)
     np.testing.assert_array_equal(one.V, two.V)
@@ -121,7 +121,7 @@ def test_classes_compete_for_a_window(wrong):
 def test_one_class_alone_is_learned():
     X, offsets, tags = rider_and_horse()
     known = known_of(X, offsets, tags[:, :1], np.zeros((len(X), 1), np.float32))
-    head = train_two_stream(known, TwoStreamConfig(regularization=1e-3))
+    head = train_two_stream(known, TwoStreamConfig(prior=5, regularization=1e-3))
     best = [head.log_scores(X[3 * i : 3 * i + 3], known.objectness[i]).max() for i in range(len(tags))]
     present = tags[:, 0] == 1
     assert np.min(np.array(best)[present]) > np.max(np.array(best)[~present])
@@ -132,7 +132,7 @@ def test_photos_without_windows_are_left_out():
     offsets, X = known.described.offsets, known.described.X
     tags = np.insert(known.tags, 3, 1, axis=0)
     more = known_of(X, np.insert(offsets, 3, offsets[3]), tags, known.objectness.values)
-    config = TwoStreamConfig(iterations=3)
+    config = TwoStreamConfig(prior=5, iterations=3)
     np.testing.assert_array_equal(train_two_stream(known, config).W, train_two_stream(more, config).W)
 
 

@@ -122,7 +122,7 @@ def test_the_papers_rows_have_nothing_of_ours():
     config = row_settings("Cover + SLSVM", 0)
     assert (config.method, config.unknown, config.keeps_maps) == ("song2014", "positive", False)
     assert description_settings(config).maps is None  # and so no context
-    assert (config.cover.initializer, config.cover.method) == ("cover", "marginal")
+    assert config.cover.initializer == "cover"
     assert (config.detect.vote_iou, config.detect.full_windows, config.features.whitening) == (1, 0, 0)
     for stage in (config.initial, config.refine):
         assert (stage.C, stage.loss) == (1e-3, "smooth_hinge")

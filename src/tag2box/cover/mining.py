@@ -52,10 +52,10 @@ def negative_mining(neighbors: Neighbors, positive: ArrayLike, negative: ArrayLi
     others = ~is_positive if negative is None else as_mask(negative, n_images, "negative")
     rows = np.flatnonzero(is_positive[neighbors.own])
     hits = others[neighbors.image[rows]]  # (n_rows, k)
-    found = hits.any(axis=1)
-    column = np.where(found, hits.argmax(axis=1), hits.shape[1] - 1)
+    listed = hits.any(axis=1)
+    column = np.where(listed, hits.argmax(axis=1), hits.shape[1] - 1)
     to_negative = neighbors.distance[rows, column]
-    order = np.lexsort((neighbors.queries[rows], -to_negative, found))
+    order = np.lexsort((neighbors.queries[rows], -to_negative, listed))
     own = neighbors.own[rows[order]]
     first = np.sort(np.unique(own, return_index=True)[1])
     selected = neighbors.queries[rows[order[first]]].astype(np.int64)

@@ -67,21 +67,22 @@ def describe(
 
     Examples
     --------
-    The description is a detector's, as a rule: `Detector.load("detector.npz").description`.
+    A run fits a description, and a detector has it: ``detector.description``. This one keeps the first eight
+    numbers, and no map.
 
     >>> import numpy as np
     >>> import tag2box as t2b
-    >>> from tag2box.description.describe import raw_photo
-    >>> from tag2box.description.description import fit_description
+    >>> from tag2box.description.projection import Projection
     >>> from tag2box.description.resolving import resolve
-    >>> photo = np.random.default_rng(0).integers(0, 255, (96, 96, 3), dtype=np.uint8)
-    >>> windows = t2b.WindowsConfig(mode="single", max_windows=20)
-    >>> features = t2b.FeaturesConfig(levels=(96,), grid=1, dimensions=8)
-    >>> settings = resolve(windows, features, None)
-    >>> description = fit_description(raw_photo(photo, settings), settings)
-    >>> box = np.array([[8, 8, 40, 40]], np.float32)
-    >>> t2b.describe(photo, description, boxes=box).X.shape
-    (1, 8)
+    >>> features = t2b.FeaturesConfig(levels=(96,), grid=1, precision="f32")
+    >>> settings = resolve(t2b.WindowsConfig(mode="single", max_windows=5), features, None)
+    >>> projection = Projection(np.zeros(320, np.float32), np.eye(320, 8, dtype=np.float32), "l2", 20.0)
+    >>> description = t2b.Description(settings, projection)
+    >>> photo = np.zeros((64, 96, 3), np.uint8)
+    >>> photo[16:48, 20:60] = 250, 120, 20
+    >>> described = t2b.describe(photo, description)
+    >>> described.windows.xyxy.shape, described.X.shape
+    ((4, 4), (4, 8))
     """
     settings = description.settings
     seen = _see(source, settings, threads)

@@ -40,22 +40,20 @@ class Description:
 
     See Also
     --------
-    describe : Describes a photo by it.
+    describe : Describes one photo.
 
     Examples
     --------
-    A detector has one: `Detector.load("detector.npz").description`. Or it is fitted on some photos:
+    A run fits it, and a detector has it: ``detector.description``. This one keeps the first eight numbers.
 
     >>> import numpy as np
     >>> import tag2box as t2b
-    >>> from tag2box.description.describe import raw_photo
-    >>> from tag2box.description.description import fit_description
+    >>> from tag2box.description.projection import Projection
     >>> from tag2box.description.resolving import resolve
-    >>> photo = np.random.default_rng(0).integers(0, 255, (96, 96, 3), dtype=np.uint8)
-    >>> windows = t2b.WindowsConfig(mode="single", max_windows=20)
-    >>> features = t2b.FeaturesConfig(levels=(96,), grid=1, dimensions=8)
-    >>> settings = resolve(windows, features, None)
-    >>> description = fit_description(raw_photo(photo, settings), settings)
+    >>> features = t2b.FeaturesConfig(levels=(96,), grid=1, precision="f32")
+    >>> settings = resolve(t2b.WindowsConfig(mode="single", max_windows=5), features, None)
+    >>> projection = Projection(np.zeros(320, np.float32), np.eye(320, 8, dtype=np.float32), "l2", 20.0)
+    >>> description = t2b.Description(settings, projection)
     >>> description.width
     8
     """

@@ -18,8 +18,9 @@ __all__ = ["NORMS", "PartwiseProjection", "Projection", "fit_parts", "fit_projec
 Floats = NDArray[np.float32]
 
 NORMS = ("l2", "mean", "none")
-# Rows per matrix product: every product has one shape, so a row's result does not depend on the others.
-BLOCK = 64
+# Rows per matrix product: every product has one shape, so a row's result does not depend on the others. Nor
+# on where it stands: OpenBLAS adds up rows of a larger block in different orders.
+BLOCK = 8
 # Above this width the covariance matrix is no longer formed (scikit-learn's randomized solver, seeded).
 WIDEST_COVARIANCE = 2048
 # Axes with less than this share of the largest variance are noise, which whitening would blow up. On VOC 2007

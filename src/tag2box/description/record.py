@@ -101,7 +101,7 @@ class Described(ByImage):
         return len(self.windows)
 
     def map_of(self, i: int) -> NDArray[np.floating] | None:
-        """Take the map of a photo.
+        """Take the map of one photo.
 
         Parameters
         ----------
@@ -110,8 +110,8 @@ class Described(ByImage):
 
         Returns
         -------
-        ndarray of shape (h, w, channels) or None
-            The network's last map of it; None where no map is kept.
+        ndarray of shape (h, w, c) or None
+            Its map; None where none are kept.
         """
         return None if self.maps is None else self.maps[i]
 

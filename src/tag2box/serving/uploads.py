@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from python_multipart.exceptions import FormParserError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
@@ -51,12 +52,18 @@ async def _pieces(request: Request) -> AsyncIterator[bytes]:
         async for piece in request.stream():
             yield piece
         return
-    async with request.form(max_files=1, max_fields=10) as form:
+    try:
+        form = await request.form(max_files=1, max_fields=10)
+    except FormParserError:  # which starlette before 1.10 lets pass
+        raise InputError(f"the form cannot be read: {EXPECTED}") from None
+    try:
         upload = next((value for value in form.values() if isinstance(value, UploadFile)), None)
         if upload is None:
             raise InputError(EXPECTED)
         while piece := await upload.read(PIECE):
             yield piece
+    finally:
+        await form.close()
 
 
 async def checked(path: Path, most_pixels: int) -> None:

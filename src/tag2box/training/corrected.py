@@ -101,8 +101,8 @@ def learn_corrected(
     """
     described, start = learned.known.described, learned.scorer.weights
     accepted = np.bincount(corrections.label[corrections.right], minlength=len(start.b))
-    found = [_trusted(described.windows, corrections, learned.findings, c) for c in range(len(accepted))]
-    positives, negatives = label_judged(described.windows, corrections, found, config)
+    boxes = [_trusted(described.windows, corrections, learned.findings, c) for c in range(len(accepted))]
+    positives, negatives = label_judged(described.windows, corrections, boxes, config)
     share = FROM_TAGS / (FROM_TAGS + accepted)
     weights = train_svms(
         cast(NDArray[np.floating], _Stacked(described.X, judged)),
@@ -133,10 +133,10 @@ def _trusted(windows: Windows, corrections: Corrections, findings: Findings, c: 
     Without any accepted box there is nothing better, and they stand for the class.
     """
     rows, boxes = findings.rows[c], findings.boxes[c]
-    image, said = windows.image_of(rows), corrections.label == c
-    accepted = said & corrections.right
+    image, of_class = windows.image_of(rows), corrections.label == c
+    accepted = of_class & corrections.right
     judged = corrections.reviewed.copy()
-    judged[corrections.image[said]] = True
+    judged[corrections.image[of_class]] = True
     known = [
         iou_matrix(boxes[[n]], corrections.xyxy[accepted & (corrections.image == image[n])]).max(initial=0)
         for n in np.flatnonzero(judged[image])
@@ -165,10 +165,10 @@ def _choose(
     best = best_windows(windows, tags, _allowed(windows, corrections, scores), vote_iou)
     judged = np.isin(np.arange(len(windows)), corrections.image[~corrections.right])
     kept = []
-    for rows, found, boxes in zip(*best, strict=True):
-        some = np.isfinite(found)
-        still = judged[windows.image_of(rows)][:, None]
-        kept.append((rows[some], found[some], np.where(still, windows.xyxy[rows], boxes)[some]))
+    for rows, best_scores, boxes in zip(*best, strict=True):
+        finite = np.isfinite(best_scores)
+        unmoved = np.where(judged[windows.image_of(rows)][:, None], windows.xyxy[rows], boxes)
+        kept.append((rows[finite], best_scores[finite], unmoved[finite]))
     return Best(*zip(*kept, strict=True))
 
 
@@ -176,10 +176,10 @@ def _allowed(windows: Windows, corrections: Corrections, scores: ScoresByPhoto) 
     """The scores of each photo, -inf for windows that were rejected."""
     wrong = np.flatnonzero(~corrections.right)
     judged = set(corrections.image[wrong].tolist())
-    for i, mine in enumerate(scores):
-        allowed = mine
+    for i, of_photo in enumerate(scores):
+        allowed = of_photo
         if i in judged:
-            allowed = mine.copy()
+            allowed = of_photo.copy()
             for k in wrong[corrections.image[wrong] == i]:
                 same = iou_matrix(windows[i], corrections.xyxy[k, None])[:, 0] > REJECTED
                 allowed[same, corrections.label[k]] = -np.inf
@@ -187,15 +187,15 @@ def _allowed(windows: Windows, corrections: Corrections, scores: ScoresByPhoto) 
 
 
 def label_judged(
-    windows: Windows, corrections: Corrections, found: Sequence[Rows], config: RetrainConfig
+    windows: Windows, corrections: Corrections, boxes: Sequence[Rows], config: RetrainConfig
 ) -> tuple[list[Rows], list[Spans]]:
     """The positives and the negatives of each class: rows of the windows, then of the judged boxes.
 
-    found: of each class, the window that is taken for the object in photos without an accepted box.
+    boxes: of each class, the window that is taken for the object in photos without an accepted box.
     """
-    positives, negatives = label_windows(windows, corrections.tags, found, config)
-    for c in range(len(found)):
-        mine, others = [positives[c]], [np.empty(0, np.int64)]
+    positives, negatives = label_windows(windows, corrections.tags, boxes, config)
+    for c in range(len(boxes)):
+        near_boxes, others = [positives[c]], [np.empty(0, np.int64)]
         judged = corrections.label == c
         for image in np.unique(corrections.image[judged]).tolist():
             here = judged & (corrections.image == image)
@@ -203,11 +203,11 @@ def label_judged(
             if len(right):
                 whole = bool(corrections.reviewed[image])
                 near, around = label_near(windows, image, corrections.xyxy[right], config, everything=whole)
-                mine += [len(windows.xyxy) + right, near]
+                near_boxes += [len(windows.xyxy) + right, near]
                 others.append(around)
                 overlap = iou_matrix(corrections.xyxy[wrong], corrections.xyxy[right]).max(axis=1)
                 wrong = wrong[overlap < config.near[1]]
             others.append(len(windows.xyxy) + wrong)
-        positives[c] = np.concatenate(mine)
+        positives[c] = np.concatenate(near_boxes)
         negatives[c] |= Spans.of_rows(np.concatenate(others))
     return positives, negatives

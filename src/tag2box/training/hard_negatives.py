@@ -30,14 +30,14 @@ def look_for(
 ) -> list[Scored]:
     """The n hardest negatives among the rows from a to z, for each class."""
     a, z, sought = part
-    found = [Hardest(n, each.least) for each in sought]
+    of_classes = [Hardest(n, each.least) for each in sought]
     for first, scores in score_blocks(X, weights, a, z):
-        for c, (hardest, (negatives, held, _)) in enumerate(zip(found, sought, strict=True)):
+        for c, (hardest, (negatives, held, _)) in enumerate(zip(of_classes, sought, strict=True)):
             rows = first + np.flatnonzero(scores[:, c] > hardest.least)
             rows = rows[negatives.has(rows)]
             rows = np.setdiff1d(rows, held, assume_unique=True)
             hardest.add(rows, scores[rows - first, c])
-    return [hardest.best() for hardest in found]
+    return [hardest.best() for hardest in of_classes]
 
 
 class Hardest:
@@ -48,24 +48,24 @@ class Hardest:
 
     def __init__(self, n: int, least: np.float32 = LEAST) -> None:
         self.n, self.least, self.waiting = n, least, 0
-        self.found: list[Scored] = [(np.empty(0, np.int64), np.empty(0, np.float32))]
+        self.seen: list[Scored] = [(np.empty(0, np.int64), np.empty(0, np.float32))]
 
     def add(self, rows: Rows, scores: NDArray[np.float32]) -> None:
         """See more rows, with their scores."""
-        self.found.append((rows, scores))
+        self.seen.append((rows, scores))
         self.waiting += len(rows)
         if self.waiting > 4 * self.n:
             self.best()
 
     def best(self) -> Scored:
         """What is left, ascending; whatever is not above `least` will be dropped."""
-        rows, scores = (np.concatenate(parts) for parts in zip(*self.found, strict=True))
+        rows, scores = (np.concatenate(parts) for parts in zip(*self.seen, strict=True))
         best = np.sort(np.argsort(-scores, kind="stable")[: self.n])
         if len(best) == self.n:
             self.least = scores[best].min()
-        self.found, self.waiting = [(rows[best], scores[best])], len(best)
-        return self.found[0]
+        self.seen, self.waiting = [(rows[best], scores[best])], len(best)
+        return self.seen[0]
 
     def rows(self) -> Rows:
-        """What was found, ascending."""
+        """Their rows, ascending."""
         return self.best()[0]

@@ -86,9 +86,9 @@ def first_positives(cover: Cover, windows: Windows, iou: float = 0.3) -> Rows:
     kept: dict[int, list[int]] = {}
     out = []
     for image, row in zip(cover.image.tolist(), cover.covered.tolist(), strict=True):
-        mine = kept.setdefault(image, [])
-        if row not in mine and (not mine or iou_matrix(windows.xyxy[[row]], windows.xyxy[mine]).max() <= iou):
-            mine.append(row)
+        before = kept.setdefault(image, [])
+        if row not in before and iou_matrix(windows.xyxy[[row]], windows.xyxy[before]).max(initial=0) <= iou:
+            before.append(row)
             out.append(row)
     return np.array(out, dtype=np.int64)
 
@@ -163,19 +163,21 @@ def _mine(X: NDArray[np.floating], machines: "Sequence[_Machine]", workers: int 
     """One pass over X: every machine takes in its hardest negatives; how many are new."""
     n = len(X)
     size = BLOCK * max(-(-n // (BLOCK * PARTS)), 1)
-    found = [Hardest(machine.config.hardest) for machine in machines]
+    of_classes = [Hardest(machine.config.hardest) for machine in machines]
 
     def parts() -> Iterator[tuple[int, int, list[Sought]]]:
         for a in range(0, n, size):
             z = min(a + size, n)
-            each = zip(machines, found, strict=True)
+            each = zip(machines, of_classes, strict=True)
             yield a, z, [machine.sought(a, z, hardest.least) for machine, hardest in each]
 
     look = partial(look_for, X, _weights(machines), machines[0].config.hardest)
     for part in map_threads(look, parts(), workers=workers):
-        for hardest, more in zip(found, part, strict=True):
+        for hardest, more in zip(of_classes, part, strict=True):
             hardest.add(*more)
-    return sum([machine.take_in(hardest.rows()) for machine, hardest in zip(machines, found, strict=True)])
+    return sum(
+        [machine.take_in(hardest.rows()) for machine, hardest in zip(machines, of_classes, strict=True)]
+    )
 
 
 class _Problem(NamedTuple):
@@ -209,12 +211,12 @@ def _solve(problem: _Problem) -> _Solved | None:
     theta, value, _ = lbfgs(BagObjective(bags, LOSSES[c.loss], _alone, center), theta, MAX_ITER, TOL)
     scores = A.scores(theta)
     loss = cost * LOSSES[c.loss](y * scores)[0]
-    way = theta if center is None else theta - center
+    offset = theta if center is None else theta - center
     trace = {
         "objective": value,
         "positive": float(loss[y > 0].sum()),
         "negative": float(loss[y < 0].sum()),
-        "regularization": float(way @ way / 2),
+        "regularization": float(offset @ offset / 2),
         "held": len(held),
     }
     return _Solved(theta, trace, held[scores[y < 0] > EVICT])

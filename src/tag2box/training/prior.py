@@ -32,9 +32,9 @@ Floats = NDArray[np.float64]
 
 PRIORS = (0.0, 1.0, 2.0, 5.0)
 # A prior that loses up to this share more than the best one is as good, or so many nats.
-TOLERANCE, NATS = 0.05, 0.005
-# What bounds the cost: photos and folds.
-MOST_PHOTOS, FOLDS = 300, 2
+TOLERANCE, NATS = 0.1, 0.005
+# What bounds the cost: photos, or photos of each class where that is more, and folds.
+MOST_PHOTOS, PER_CLASS, FOLDS = 300, 30, 2
 
 
 @stored
@@ -71,9 +71,10 @@ def choose_prior(
     """The prior of two streams that the tags speak for.
 
     alone: the objectness by maps that the tags of a photo do not share: that of photos whose tags are to be
-    told. For each prior the cost of training on `MOST_PHOTOS` photos.
+    told. For each prior the cost of training on `MOST_PHOTOS` photos, or `PER_CLASS` of each class.
     """
-    drawn = np.flatnonzero(draw_images(known.tags, MOST_PHOTOS))
+    most = max(MOST_PHOTOS, PER_CLASS * known.tags.shape[1])
+    drawn = np.flatnonzero(draw_images(known.tags, most))
     few = _take(known, drawn)
     apart = Objectness(alone.values[known.described.rows_of(drawn)], few.described.offsets)
     fold_of = np.random.default_rng(0).permutation(len(few)) % FOLDS

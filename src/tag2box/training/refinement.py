@@ -155,8 +155,8 @@ class _Class:
 
     def look(self, photos: range, scores: NDArray[np.float32]) -> None:
         """See the scores of all windows of some photos: take in those that would change the answer."""
-        some = slice(*np.searchsorted(self.bags, [photos.start, photos.stop]))
-        bags = self.bags[some]
+        here = slice(*np.searchsorted(self.bags, [photos.start, photos.stop]))
+        bags = self.bags[here]
         if self.done or len(bags) == 0:
             return
         rows, starts = self.described.rows_of(bags), self.described.offsets
@@ -166,11 +166,11 @@ class _Class:
             most = min(self.config.top, max(MOST_HELD // len(self.bags), 1))
             self.held.add(rows[_top(s, offsets, most)])
         if self.config.method == "slsvm":
-            self.f[some], u = segment_smoothed_max(s, offsets, self.config.mu, "l2", self.config.top)
+            self.f[here], u = segment_smoothed_max(s, offsets, self.config.mu, "l2", self.config.top)
             enters = u > 0
         else:
-            self.f[some], enters, where = self._maximum(s, offsets, self.y[some])
-            self.where[some] = rows[where]
+            self.f[here], enters, where = self._maximum(s, offsets, self.y[here])
+            self.where[here] = rows[where]
         new = rows[enters]
         new = new[~self.held.has(new)]
         self.held.add(new)

@@ -112,13 +112,13 @@ def label_windows(
 ) -> tuple[list[Rows], list[Spans]]:
     """The positives and the negatives of each class: rows of X."""
     positives, negatives = [], []
-    for column, found in zip(tags.T, boxes, strict=True):
-        mine, others = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for row, image in zip(found.tolist(), windows.image_of(found).tolist(), strict=True):
+    for column, of_class in zip(tags.T, boxes, strict=True):
+        near_boxes, others = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for row, image in zip(of_class.tolist(), windows.image_of(of_class).tolist(), strict=True):
             close, around = label_near(windows, image, windows.xyxy[[row]], config)
-            mine.append(close)
+            near_boxes.append(close)
             others.append(around)
-        positives.append(np.concatenate(mine))
+        positives.append(np.concatenate(near_boxes))
         negatives.append(Spans.of_images(windows, column == -1) | Spans.of_rows(np.concatenate(others)))
     return positives, negatives
 
@@ -134,8 +134,8 @@ def label_near(
     first = windows.offsets[image]
     close = [np.empty(0, np.int64)]
     for row in overlap:
-        some = np.flatnonzero(row >= config.positive_iou)
-        close.append(first + some[np.argsort(-row[some], kind="stable")[: config.positives]])
+        similar = np.flatnonzero(row >= config.positive_iou)
+        close.append(first + similar[np.argsort(-row[similar], kind="stable")[: config.positives]])
     low, high = config.near
     most = overlap.max(axis=0)
     around = most < high if everything else (most > low) & (most < high)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from tag2box.errors import InputError
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.halves import as_float32
-from tag2box.runtime.packing import stored
+from tag2box.runtime.packing import pack, stored
 from tag2box.training.competition import Activations
 from tag2box.training.known import Known
 from tag2box.training.object_maps import ObjectMaps, measure_objectness
@@ -19,6 +19,9 @@ from tag2box.training.two_stream import TwoStream
 __all__ = ["Scorer", "score_known"]
 
 Floats = NDArray[np.float32]
+
+# The arrays of a scorer that are multiplied with the vectors of windows; every one has a row per class.
+OF_VECTORS = ("weights.W", "two_stream.W", "two_stream.V")
 
 
 @stored
@@ -50,19 +53,11 @@ class Scorer:
                 raise InputError(f"a {name} above 0 needs {needed}: give both, or neither")
 
     def check_shape(self, n_classes: int, d: int) -> None:
-        """Refuse parts that are not of so many classes and dimensions."""
-        wide = {"W": self.weights.W.shape}
-        if self.two_stream is not None:
-            wide |= {"W of the two streams": self.two_stream.W.shape, "V": self.two_stream.V.shape}
-        per_class = {"b": self.weights.b.shape}
-        if self.object_maps is not None:
-            per_class["object maps"] = self.object_maps.a.shape
-        if self.activations is not None:
-            per_class["activations"] = self.activations.d.shape
-        expected = {**dict.fromkeys(wide, (n_classes, d)), **dict.fromkeys(per_class, (n_classes,))}
-        for name, shape in (wide | per_class).items():
-            if shape != expected[name]:
-                raise InputError(f"{name} must be {expected[name]} for these classes, but it is {shape}")
+        """Refuse arrays that are not of so many classes, or of vectors of other dimensions."""
+        for name, array in pack(self)[1].items():
+            expected = (n_classes, d) if name in OF_VECTORS else (n_classes, *array.shape[1:])
+            if array.shape != expected:
+                raise InputError(f"{name} must be {expected} for these classes, but it is {array.shape}")
 
     @property
     def needs_map(self) -> bool:

@@ -134,7 +134,7 @@ def train_two_stream(
         gradient[:, :d] += config.regularization * weights
         return value + config.regularization / 2 * float((weights**2).sum()), gradient.ravel()
 
-    found = minimize(
+    solution = minimize(
         objective,
         np.zeros(2 * n_classes * (d + 1)),
         jac=True,
@@ -143,7 +143,7 @@ def train_two_stream(
         options={"maxiter": config.iterations, "ftol": 1e-6},
     )
     progress("two streams", config.iterations, config.iterations)
-    T = found.x.reshape(2, n_classes, d + 1).astype(np.float32)
+    T = solution.x.reshape(2, n_classes, d + 1).astype(np.float32)
     return TwoStream(T[0, :, :d], T[1, :, :d], T[0, :, d], prior, tuple(trace))
 
 
@@ -167,11 +167,11 @@ def _parts(known: Known) -> list[_Part]:
     size = max(SMALL, -(-len(photos) // PARTS))
     parts = []
     for i in range(0, len(photos), size):
-        some = photos[i : i + size]
+        chosen = photos[i : i + size]
         # Photos between them have no windows.
-        bounds = np.append(offsets[some], offsets[some[-1] + 1])
+        bounds = np.append(offsets[chosen], offsets[chosen[-1] + 1])
         rows = slice(int(bounds[0]), int(bounds[-1]))
-        parts.append(_Part(X[rows], objectness[rows], bounds - bounds[0], known.tags[some]))
+        parts.append(_Part(X[rows], objectness[rows], bounds - bounds[0], known.tags[chosen]))
     return parts
 
 
