@@ -17,8 +17,8 @@ __all__ = ["NORMS", "Projection", "fit_projection"]
 Floats = NDArray[np.float32]
 
 NORMS = ("l2", "mean", "none")
-# Rows per matrix product: every product has one shape, so a row's result does not depend on the others. Nor on
-# where it stands: OpenBLAS adds up rows of a larger block in different orders.
+# Rows per matrix product: every product has one shape, so a row's result does not depend on the others. Nor
+# on where it stands: OpenBLAS adds up the rows of a larger block in different orders.
 BLOCK = 8
 # Above this width the covariance matrix is no longer formed (scikit-learn's randomized solver, seeded).
 WIDEST_COVARIANCE = 2048
