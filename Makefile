@@ -36,7 +36,7 @@ torture: $(VENV)/done/dev  ## runs killed, disks full, files damaged, folders of
 	$(BIN)/python -m pytest -m torture tests/torture tests/test_cluster.py tests/test_corrections.py tests/test_strangers.py tests/test_web.py
 
 quality: $(VENV)/done/run  ## results on real data against quality/floors.toml: at most 12 minutes
-	$(BIN)/python -m quality
+	$(BIN)/python -m quality $(QUALITY)
 
 bench: $(VENV)/done/bench  ## speed and quality, each against a named rival in the same run
 	$(BIN)/python -m benchmarks $(BENCH)

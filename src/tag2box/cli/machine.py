@@ -5,19 +5,21 @@ import platform
 import re
 import shutil
 import sys
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Any
 
 import tag2box
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.resolving import measure_precision
-from tag2box.errors import Tag2BoxError
+from tag2box.errors import InputError, Tag2BoxError
 from tag2box.networks.inference import offered
 from tag2box.networks.openvino_engine import devices
 from tag2box.networks.processor import guard_onednn, instructions
+from tag2box.run.notes import package_version, read_json, result_packages
 from tag2box.runtime.executor import n_workers
-from tag2box.runtime.files import cache_folder
+from tag2box.runtime.files import cache_folder, unchecked
+from tag2box.runtime.parts import BROKEN
 from tag2box.runtime.units import bytes_in_words
 
 __all__ = ["examine", "in_words"]
@@ -45,8 +47,11 @@ LITTLE_MEMORY = 2_000_000_000
 LITTLE_DISK = 1_000_000_000
 
 
-def examine() -> dict[str, Any]:
-    """All that matters, for JSON; `problems` has a line for each thing that is likely to go wrong."""
+def examine(run: Path | None = None) -> dict[str, Any]:
+    """All that matters, for JSON; `problems` has a line for each thing that is likely to go wrong.
+
+    run: the folder of a run, whose packages are compared with those of today.
+    """
     guard_onednn()
     machine: dict[str, Any] = {
         "tag2box": tag2box.__version__,
@@ -64,6 +69,7 @@ def examine() -> dict[str, Any]:
             machine[name] = None
             problems.append(f"{name}: {' '.join(str(error).split())}")
     machine["packages"] = _packages()
+    machine["run"] = None if run is None else made_with(run)
     machine["variables"] = {
         key: value for key, value in sorted(os.environ.items()) if VARIABLES.fullmatch(key)
     }
@@ -150,14 +156,16 @@ def _packages() -> dict[str, str | None]:
         ]
     except PackageNotFoundError:  # run from its source, without being installed
         needed = []
-    return {name: _version(name) for name in (*needed, *OPTIONAL)}
+    return {name: package_version(name) for name in (*needed, *OPTIONAL)}
 
 
-def _version(name: str) -> str | None:
+def made_with(run: Path) -> dict[str, str]:
+    """The packages that the results of a run depend on, in the versions that it was made with."""
     try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
+        packages: dict[str, str] = unchecked(read_json(run / "run.json"))["packages"]
+    except BROKEN:
+        raise InputError(f"{run} does not say what it was made with: give the folder of a run") from None
+    return packages
 
 
 def _problems(machine: dict[str, Any]) -> list[str]:
@@ -172,6 +180,11 @@ def _problems(machine: dict[str, Any]) -> list[str]:
         out.append(f"cache: {cache['folder']} cannot be written: set TAG2BOX_CACHE to a folder that can")
     if cache["disk_free"] < LITTLE_DISK:
         out.append(f"disk: {bytes_in_words(cache['disk_free'])} free beside {cache['folder']}: make room")
+    out += [
+        f"run: made with {name} {made}, and here is {here}: results may differ a little"
+        for name, made in (machine["run"] or {}).items()
+        if (here := result_packages().get(name, "none")) != made
+    ]
     if sys.maxsize < 2**32:
         out.append("python: a 32-bit one cannot hold the features of a run: install a 64-bit one")
     return out
@@ -195,6 +208,8 @@ def in_words(machine: dict[str, Any]) -> str:
         "cache": f"{cache['folder']}, {kept}; {disk_free} free on its disk",
         "packages": ", ".join(f"{name} {number}" for name, number in machine["packages"].items() if number),
         "not installed": ", ".join(name for name, number in machine["packages"].items() if not number) or "-",
+        "run made with": ", ".join(f"{name} {number}" for name, number in (machine["run"] or {}).items())
+        or "-",
         "variables": ", ".join(f"{name}={value}" for name, value in machine["variables"].items()) or "none",
         "problems": "\n               ".join(machine["problems"]) or "none seen",
     }

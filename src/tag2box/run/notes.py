@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +23,20 @@ __all__ = [
     "StageKeys",
     "detector_maker",
     "own_detector",
+    "package_version",
     "read_json",
     "read_keys",
     "read_path",
     "read_stored_images",
     "refuse_newer",
+    "result_packages",
     "write_images",
     "write_path",
     "write_run",
 ]
 
+# Other versions of them may give other numbers: pillow 13 resizes a part of a photo differently, for example.
+RESULT_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pillow", "openvino", "onnxruntime")
 # Raised when older versions of tag2box could no longer read a run folder.
 FORMAT = 1
 STAGES = "stages.json"
@@ -96,8 +101,35 @@ def write_run(
         "images": write_images(images, store.folder),
         "contents": contents,
         "detector": detector,
+        "packages": _made_with(store.folder, detector),
     }
     store.write("run.json", checked_json(content))
+
+
+def _made_with(folder: Path, detector: dict[str, str] | None) -> dict[str, str]:
+    """The packages that the detector was made with: as noted when it was new, or those of today."""
+    try:
+        last = read_json(folder / "run.json")
+        if detector is not None and last["detector"] == detector:
+            noted: dict[str, str] = last["packages"]
+            return noted
+    except BROKEN:
+        pass
+    return result_packages()
+
+
+def result_packages() -> dict[str, str]:
+    """The packages that results depend on, as far as they are installed, and their versions."""
+    versions = {name: package_version(name) for name in RESULT_PACKAGES}
+    return {name: number for name, number in versions.items() if number is not None}
+
+
+def package_version(name: str) -> str | None:
+    """The version of a package; None where it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def own_detector(keys: dict[str, str], detector: Path) -> dict[str, str]:
