@@ -82,9 +82,9 @@ def test_a_run_says_which_packages_it_was_made_with(review_run, tmp_path):
     assert any(line.startswith("run: made with pillow 11.0.0, and here is ") for line in found["problems"])
     assert "pillow 11.0.0" in machine.in_words(found)
     write_run(folder.store, folder.images, folder.contents, {**note["detector"], "sha256": "another"})
-    assert doctor.examine(run)["run"] == result_packages()
+    assert machine.examine(run)["run"] == result_packages()
 
 
 def test_what_is_no_run_is_one_line(tmp_path):
     with pytest.raises(InputError, match="does not say what it was made with: give the folder of a run"):
-        doctor.examine(tmp_path)
+        machine.examine(tmp_path)
