@@ -30,10 +30,10 @@ test-slow: $(VENV)/done/dev  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
 test-tools: .venv-tools/done/tools  ## our files read by the heavy tools themselves, in an environment of gigabytes
-	.venv-tools/bin/python -m pytest -rs tests/test_fiftyone.py tests/test_formats_tools.py tests/test_label_studio.py tests/test_backbone.py tests/test_cover.py
+	.venv-tools/bin/python -m pytest -rs tests/data/test_fiftyone.py tests/data/test_formats_tools.py tests/serving/test_label_studio.py tests/networks/test_backbone.py tests/cover/test_cover.py
 
 torture: $(VENV)/done/dev  ## runs killed, disks full, files damaged, folders of strangers: minutes
-	$(BIN)/python -m pytest -m torture tests/torture tests/test_cluster.py tests/test_corrections.py tests/test_strangers.py tests/test_web.py
+	$(BIN)/python -m pytest -m torture tests/torture tests/runtime/test_cluster.py tests/corrections/test_corrections.py tests/runtime/test_strangers.py tests/web/test_web.py
 
 quality: $(VENV)/done/run  ## results on real data against quality/floors.toml: at most 12 minutes
 	$(BIN)/python -m quality $(QUALITY)

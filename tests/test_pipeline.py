@@ -241,7 +241,7 @@ def read(run, song, images):
     names = [(name, kind) for name, kind in declarations(CONFIG) if name not in NAMES | ELSEWHERE]
     out = {}
     with pytest.MonkeyPatch.context() as patch:  # networks are not compiled where nothing is computed
-        patch.setattr("tag2box.description.photos.raw_width", lambda _: 8)
+        patch.setattr("tag2box.description.photos.raw_widths", lambda _: (8,))
         patch.setattr("tag2box.run.settings.check_maps", lambda _: None)
         for folder, config in ((run, CONFIG), (song, SONG)):
             keys = keys_of(folder, images, config)

@@ -16,7 +16,7 @@ from tests._elsewhere import (
     small_set,
     zeros,
 )
-from tests.test_archives import KINDS, content
+from tests.data.test_archives import KINDS, content
 
 from tag2box import read_images
 from tag2box.data.decoding import read_image

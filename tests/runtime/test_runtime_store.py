@@ -165,7 +165,7 @@ def test_a_line_that_was_cut_short_is_ended(tmp_path):
 def made_up(folder, notes, pause=0.0, **how):
     return subprocess.Popen(
         [sys.executable, "-m", "tests._stages", str(folder), str(notes), str(pause)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1], **how,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2], **how,
     )  # fmt: skip
 
 

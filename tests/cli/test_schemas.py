@@ -5,7 +5,7 @@ import pytest
 from tests._events import correct, reviewed
 from tests._review import copied
 from tests._schemas import SCHEMAS, check, check_printed
-from tests.test_cli_docs import COMMANDS
+from tests.cli.test_cli_docs import COMMANDS
 from typer.testing import CliRunner
 
 from tag2box.cli.app import app

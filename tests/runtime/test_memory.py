@@ -174,6 +174,7 @@ def test_memory_hardly_grows_with_the_photos(made, stage, monkeypatch):
     monkeypatch.setattr("tag2box.training.known.PARTS", 4)
     monkeypatch.setattr("tag2box.training.known.SMALL", 1)
     monkeypatch.setattr("tag2box.training.prior.MOST_PHOTOS", 40)
+    monkeypatch.setattr("tag2box.training.prior.PER_CLASS", 0)
     monkeypatch.setattr("tag2box.training.refinement.MOST_HELD", 100)
     monkeypatch.setattr("tag2box.runtime.arrays.MAPPED", 1 << 10)
     monkeypatch.setattr("tag2box.runtime.stages.SHARD", 8)

@@ -194,7 +194,7 @@ def write(folder, seed, first, last):
         sys.executable,
         "-c",
         WRITER,
-        str(Path(__file__).parent),
+        str(Path(__file__).parents[1]),
         str(folder),
         str(seed),
         str(first),

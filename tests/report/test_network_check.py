@@ -12,7 +12,7 @@ from tests._describing import vectors
 from tests._networks import IMAGENET, Builder, write_cnn, write_odd, write_vit
 from tests._schemas import check
 from tests._toys import FAST
-from tests.test_networks import run_all
+from tests.networks.test_networks import run_all
 from typer.testing import CliRunner
 
 from tag2box.cli.app import app

@@ -10,7 +10,7 @@ import pytest
 from numpy._core._multiarray_umath import __cpu_dispatch__, __cpu_features__
 from tests._toys import FAST, make_toys
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 AVX512 = [name for name in __cpu_dispatch__ if name.startswith(("AVX512", "X86_V4"))]
 MODES = {
     "AVX2": {
@@ -44,7 +44,7 @@ def environment(request):
 
 
 def test_neighbors_are_right(environment):
-    tests = str(ROOT / "tests" / "test_neighbors.py")
+    tests = str(ROOT / "tests" / "neighbors" / "test_neighbors.py")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests]
     answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stdout

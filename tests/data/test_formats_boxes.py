@@ -328,7 +328,7 @@ def test_coco_results_of_other_images_are_refused(tmp_path, images):
 
 
 def test_every_format_is_in_the_docs():
-    text = (Path(__file__).parents[1] / "docs" / "formats.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
     table = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")}
     assert set(FORMATS) <= table
 
@@ -337,7 +337,7 @@ def test_the_example_in_the_docs(tmp_path):
     photo = tmp_path / "000012.jpg"
     Image.new("RGB", (500, 375)).save(photo)
     found = Detections([0], [[48, 240, 195, 371]], [0.87], [0], ("000012",), ("car",))
-    text = (Path(__file__).parents[1] / "docs" / "formats.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
     for kind, file in [("csv", "x.csv"), ("comp4", ""), ("yolo", ""), ("coco", "x.json")]:
         written = write_detections(found, [photo], tmp_path / kind / file, kind)
         line = written[-1].read_text().splitlines()[-1]

@@ -33,7 +33,7 @@ def made(monkeypatch):
     return make
 
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def line(**fields):

@@ -18,7 +18,7 @@ from tag2box.runtime import workers as workers_module
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.processes import ENDED, why_it_died
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 posix = pytest.mark.skipif(os.name != "posix", reason="Windows has no signals")
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import tag2box
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = [
     page
     for folder in (ROOT, ROOT / "docs", ROOT / "docs/howto", ROOT / "docs/experiments")

@@ -12,7 +12,7 @@ from tag2box.pipeline import Config
 from tag2box.runtime.checks import allowed
 from tag2box.runtime.config import declarations, settings, toml_value
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def commands(group, place=""):

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from PIL import Image
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LinearRegression
-from tests.test_backbone import PREPARE, own
+from tests.networks.test_backbone import PREPARE, own
 
 from tag2box import Config, ImageSet, corloc, read_images
 from tag2box.description.config import FeaturesConfig, MapsConfig

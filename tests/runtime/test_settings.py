@@ -24,15 +24,17 @@ def by_set(name, value, _):
 
 
 def by_file(name, value, folder):
-    stage, _, key = name.partition(".")
+    stage, _, key = name.rpartition(".")
     file = folder / "config.toml"
-    file.write_text(f"[{stage}]\n{key} = {toml_value(value)}\n")
+    file.write_text(f"{f'[{stage}]' if stage else ''}\n{key} = {toml_value(value)}\n")
     return read_settings(Config(), file)
 
 
 def by_python(name, value, _):
-    stage, _, key = name.partition(".")
+    stage, _, key = name.rpartition(".")
     config = Config()
+    if not stage:
+        return replace(config, **{key: value})
     return replace(config, **{stage: replace(getattr(config, stage), **{key: value})})
 
 
