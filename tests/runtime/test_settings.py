@@ -65,7 +65,7 @@ def test_a_value_is_in_its_range_or_refused_in_one_line(name, give, tmp_path):
         with pytest.raises(InputError) as error:
             give(name, value, tmp_path)
         line = str(error.value)
-        setting = name.partition(".")[2] if give is by_python else name
+        setting = name.rpartition(".")[2] if give is by_python else name
         assert line.startswith(f"{setting} must be {words}, but it is "), line
         assert len(line) < 300
 
