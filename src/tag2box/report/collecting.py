@@ -82,9 +82,9 @@ def write_report(
         )
         content = replace(content, facts=(*content.facts, *reviews))
     if run.has("prior"):
-        content = replace(
-            content, facts=(*content.facts, ("trust in the object maps", str(run.result("prior"))))
-        )
+        choice = run.result("prior")
+        fact = f"prior of the object maps, by {choice.evidence}", f"{choice.prior:g}"
+        content = replace(content, facts=(*content.facts, fact))
     path = run.folder / REPORT
     write_whole(path, render_page(content))
     return path

@@ -52,11 +52,11 @@ class PriorChoice:
         tells = np.isfinite(self.losses).all(axis=0)
         return np.asarray(self.losses[:, tells].mean(axis=1) if tells.any() else self.losses[:, 0])
 
-    def __str__(self) -> str:
-        losses = ", ".join(
-            f"{prior:g}: {loss:.3f}" for prior, loss in zip(self.priors, self.curve, strict=True)
-        )
-        return f"{self.prior:g}, by the loss of left-out tags ({losses})"
+    @property
+    def evidence(self) -> str:
+        """The losses, in words."""
+        pairs = zip(self.priors, self.curve, strict=True)
+        return f"the loss of left-out tags ({', '.join(f'{prior:g}: {loss:.3f}' for prior, loss in pairs)})"
 
 
 @stage("prior", version=1)
