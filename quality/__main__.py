@@ -33,8 +33,8 @@ def main(names):
         start = time.monotonic()
         with TemporaryDirectory(prefix="quality-") as out:
             figures = PARTS[name](DATA, Path(out))
-        for key in floors[name]:
-            line, held = verdict(f"{name} {key}", figures[key], floors[name][key])
+        for key, value in figures.items():
+            line, held = verdict(f"{name} {key}", value, floors[name][key])
             print(line, flush=True)
             fallen += [] if held else [f"{name} {key}"]
         print(f"{name}: {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
