@@ -16,8 +16,9 @@ from tag2box import selective_search
 from tag2box.boxes import iou_matrix, thin
 from tag2box.data.decoding import read_small
 from tag2box.windows.color import blur, convert
+from tag2box.windows.edges import sort_edges
 from tag2box.windows.search import MIN_PIXELS, SCALES, SIDE, SIGMA
-from tag2box.windows.segmentation import segment, sort_edges
+from tag2box.windows.segmentation import pieces, segment
 
 # By eye, in pixels of the photo.
 THINGS = {
@@ -31,7 +32,9 @@ THINGS = {
 def segmentation(rgb, space, k):
     """Each region in its mean color."""
     h, w, _ = rgb.shape
-    labels, n = segment(*sort_edges(convert(blur(rgb, SIGMA), space)), h, w, k, MIN_PIXELS)
+    piece, parts = pieces(*sort_edges(convert(blur(rgb, SIGMA), space)), h, w, k, k)
+    region, n = segment(parts, k, MIN_PIXELS)
+    labels = region[piece]
     flat = labels.ravel()
     mean = [np.bincount(flat, rgb[:, :, c].ravel(), n) / np.bincount(flat, minlength=n) for c in range(3)]
     return Image.fromarray(np.stack(mean, axis=1)[labels].astype(np.uint8)), n
