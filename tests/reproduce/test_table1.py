@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,17 +9,19 @@ from typer.testing import CliRunner
 
 from tag2box.cli.app import app
 from tag2box.errors import InputError
+from tag2box.reproduce import show_machines, table1
 from tag2box.reproduce import show_table1 as show
-from tag2box.reproduce import table1
+from tag2box.reproduce.machines import ALL, COLUMNS, MACHINES
 from tag2box.reproduce.mil_sets import SETS, CenterAndNormalize, load_set
-from tag2box.reproduce.table1 import COLUMNS, PAPER, Cell, run_table1
+from tag2box.reproduce.table1 import PAPER, Cell, run_table1
 
 
 @pytest.fixture
 def small(monkeypatch):
-    """A grid of a few points: the machinery is tested here, not the figures."""
-    monkeypatch.setattr(table1, "C_GRID", (1.0, 10.0))
-    monkeypatch.setattr(table1, "MU_GRID", (0.5,))
+    """Grids of a few points: the machinery is tested here, not the figures."""
+    for name, machine in MACHINES.items():
+        few = replace(machine, fronts=machine.fronts[:1], backs=machine.backs[-2:])
+        monkeypatch.setitem(MACHINES, name, few)
 
 
 @pytest.fixture
@@ -85,6 +88,37 @@ def test_the_command_writes_and_prints(small, folder, tmp_path):
     assert "LSVM" in result.stdout
 
 
+def test_all_machines_side_by_side(small, folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(table1, "FOLDS", 2)
+    arguments = ["reproduce", "table1", "--all", "--data", str(folder), "--sets", "musk1,trec1"]
+    result = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path), "--workers", "1", "--json"])
+    assert result.exit_code == 0, result.output
+    printed = json.loads(result.stdout)
+    check("reproduce table1", printed)
+    for row in printed["machines"].values():
+        assert set(row) == {*ALL, "chosen"}
+        assert min(figures["paper"]["mean"] for figures in row.values()) > 70
+    assert printed["published"]["attention (2018)"] == {"musk1": 89.2}  # it has no text
+    text = (tmp_path / "table1-all.md").read_text()
+    assert "Honest protocol" in text
+    assert text.count("\n| musk1 |") == 2
+    assert len(list((tmp_path / "cells").iterdir())) == 2 * len(ALL)  # no two under one name
+
+
+def test_a_machine_is_chosen_as_its_settings_are():
+    """Fold by fold by the accuracy inside; by the paper's protocol the best mean of all."""
+    grid = [{"C": 1.0}]
+    one = Cell("fox", 0, ALL[0], grid, [[0.5], [0.9]], [[0.9], [0.3]])
+    two = Cell("fox", 0, ALL[1], grid, [[1.0], [0.6]], [[0.1], [0.8]])
+    assert show_machines.chosen_accuracy([one, two], "honest") == pytest.approx(55)
+    assert show_machines.chosen_accuracy([one, two], "paper") == pytest.approx(80)
+
+
+def test_what_was_published_has_its_place():
+    assert all(len(figures) in (5, 12) for figures in show_machines.PUBLISHED.values())
+    assert show_machines.PUBLISHED["song2014, best of four"][SETS.index("elephant")] == 88.0
+
+
 def test_wrong_sets_are_named(folder, tmp_path):
     result = CliRunner().invoke(app, ["reproduce", "table1", "--data", str(folder), "--sets", "musk3"])
     assert isinstance(result.exception, InputError)
@@ -115,8 +149,9 @@ def test_real_sets_are_as_described(mil_folder):
 
 
 def test_musk1_is_learned(mil_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(table1, "C_GRID", (10.0,))
-    monkeypatch.setattr(table1, "MU_GRID", (1.0,))
+    for column in COLUMNS:
+        point = {"C": 10.0, "mu": 1.0} if column.startswith("SLSVM") else {"C": 10.0}
+        monkeypatch.setitem(MACHINES, column, replace(MACHINES[column], backs=(point,)))
     cells = run_table1(mil_folder, ["musk1"], [0], tmp_path, honest=False, workers=1)
     accuracy = {cell.column: cell.accuracy("paper") for cell in cells}
     assert accuracy["SLSVM w/ bias"] > 80

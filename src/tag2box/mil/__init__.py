@@ -1,8 +1,72 @@
-"""Multiple-instance learning: bags, and latent SVMs over them as scikit-learn estimators. Stands alone."""
+"""Multiple-instance learning: bags, and scikit-learn estimators that learn from them. Stands alone.
 
-from tag2box.mil.bags import Bags, PerInstance
-from tag2box.mil.latent import LatentSVC
-from tag2box.mil.smooth_latent import SmoothLatentSVC
-from tag2box.mil.smoothing import simplex_projection, smoothed_max
+Names are loaded at their first use, so that `import tag2box.mil` alone is quick.
+"""
 
-__all__ = ["Bags", "LatentSVC", "PerInstance", "SmoothLatentSVC", "simplex_projection", "smoothed_max"]
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tag2box.mil.andrews import MISVM, MiSVM
+    from tag2box.mil.bag_statistics import BagStatistics
+    from tag2box.mil.bags import Bags, PerInstance
+    from tag2box.mil.checks import check_bag_estimator
+    from tag2box.mil.latent import LatentSVC
+    from tag2box.mil.latent_cv import LatentSVCCV, SmoothLatentSVCCV
+    from tag2box.mil.loading import load_mil
+    from tag2box.mil.miles import MILES
+    from tag2box.mil.set_kernel import SetKernel
+    from tag2box.mil.smooth_latent import SmoothLatentSVC
+    from tag2box.mil.smoothing import simplex_projection, smoothed_max
+    from tag2box.mil.toy import make_bags
+    from tag2box.mil.wrapper import BagWrapper
+
+__all__ = [
+    "MILES",
+    "MISVM",
+    "BagStatistics",
+    "BagWrapper",
+    "Bags",
+    "LatentSVC",
+    "LatentSVCCV",
+    "MiSVM",
+    "PerInstance",
+    "SetKernel",
+    "SmoothLatentSVC",
+    "SmoothLatentSVCCV",
+    "check_bag_estimator",
+    "load_mil",
+    "make_bags",
+    "simplex_projection",
+    "smoothed_max",
+]
+
+_HOME = {
+    "BagStatistics": "bag_statistics",
+    "BagWrapper": "wrapper",
+    "Bags": "bags",
+    "LatentSVC": "latent",
+    "LatentSVCCV": "latent_cv",
+    "MILES": "miles",
+    "MISVM": "andrews",
+    "MiSVM": "andrews",
+    "PerInstance": "bags",
+    "SetKernel": "set_kernel",
+    "SmoothLatentSVC": "smooth_latent",
+    "SmoothLatentSVCCV": "latent_cv",
+    "check_bag_estimator": "checks",
+    "load_mil": "loading",
+    "make_bags": "toy",
+    "simplex_projection": "smoothing",
+    "smoothed_max": "smoothing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tag2box.mil' has no attribute {name!r}")
+    return getattr(import_module(f"tag2box.mil.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

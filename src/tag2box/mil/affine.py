@@ -15,7 +15,7 @@ from scipy import sparse
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["Affine", "is_sparse"]
+__all__ = ["Affine", "as_csr", "is_sparse"]
 
 Floats = NDArray[np.float64]
 
@@ -29,6 +29,14 @@ FEW = 0.25
 def is_sparse(X: Any) -> bool:
     """Whether X is a scipy sparse matrix or array."""
     return bool(sparse.issparse(X))
+
+
+def as_csr(X: Any) -> Any:
+    """A sparse X as CSR with 32-bit indices where they suffice: scikit-learn's SVMs take no others."""
+    X = X.tocsr()
+    if X.indices.dtype == np.int32 or max(*X.shape, X.nnz) > np.iinfo(np.int32).max:
+        return X
+    return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
 class Affine:

@@ -1,30 +1,33 @@
-"""What the estimators over bags have in common: checking, one against the rest, the start, and scoring."""
+"""What the two latent SVMs have in common: one against the rest, the start, linear scores."""
 
-from collections.abc import Callable
-from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted
 
 from tag2box.errors import InputError
 from tag2box.mil.affine import Affine, is_sparse
-from tag2box.mil.bags import Bags, as_bags
+from tag2box.mil.bag_estimator import (
+    BagEstimator,
+    bag_labels,
+    bag_weights,
+    check_positive,
+    classes_of,
+    finite_bags,
+    one_against_rest,
+)
 from tag2box.mil.losses import loss_named
 from tag2box.mil.objective import BagProblem, andrews_start
-from tag2box.mil.smoothing import segment_max
 
-__all__ = ["BagClassifier", "check_positive"]
+__all__ = ["BagClassifier"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class BagClassifier(ClassifierMixin, BaseEstimator):
+class BagClassifier(BagEstimator):
     """A linear score of instances, the best of them the bag's; who inherits says how it is learned."""
 
     losses: tuple[str, ...]
@@ -56,21 +59,20 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         self : estimator
             The fitted estimator.
         """
-        bags = _finite(as_bags(bags))
-        labels = _labels(y, len(bags))
+        bags = finite_bags(bags)
+        labels = bag_labels(y, len(bags))
         self.n_features_in_ = bags.X.shape[1]
         self._check_parameters()
-        self.classes_ = np.unique(labels)
-        if len(self.classes_) < 2:
-            raise InputError(f"only one class ({self.classes_[0]}) in y: bags of at least two are needed")
-        cost = self.C * _weights(sample_weight, len(bags)) * compute_sample_weight(self.class_weight, labels)
+        self.classes_ = classes_of(labels)
+        cost = (
+            self.C * bag_weights(sample_weight, len(bags)) * compute_sample_weight(self.class_weight, labels)
+        )
         if (cost == 0).any():
             bags, labels, cost = bags[cost > 0], labels[cost > 0], cost[cost > 0]
         X, columns = _occupied(bags.X)
         A = Affine(X, self.intercept_scaling if self.fit_intercept else 0.0)
         problems = [
-            BagProblem(A, bags.offsets, _one_against_rest(labels, name), cost)
-            for name in (self.classes_ if len(self.classes_) > 2 else self.classes_[1:])
+            BagProblem(A, bags.offsets, sign, cost) for sign in one_against_rest(labels, self.classes_)
         ]
 
         def solve(problem: BagProblem, k: int) -> tuple[Floats, list[float], int]:
@@ -98,73 +100,6 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         bags = self._known(bags)
         scores = np.asarray(bags.X @ self.coef_.T + self.intercept_, dtype=np.float64)
         return scores[:, 0] if len(self.coef_) == 1 else scores
-
-    def decision_function(self, bags: Any) -> Floats:
-        """Score every bag.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            The score of each bag.
-        """
-        bags = self._known(bags)
-        return np.asarray(self._per_class(bags, lambda scores: self._bag_scores(scores, bags.offsets)))
-
-    def witness(self, bags: Any) -> NDArray[np.intp]:
-        """Find the best instance of every bag.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            The rows of `bags.X` with the highest scores.
-        """
-        bags = self._known(bags)
-        return np.asarray(self._per_class(bags, lambda scores: segment_max(scores, bags.offsets)[1]))
-
-    def predict(self, bags: Any) -> NDArray[Any]:
-        """Predict the label of every bag.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,)
-            The labels.
-        """
-        scores = self.decision_function(bags)
-        chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[chosen])
-
-    def _bag_scores(self, scores: Floats, offsets: Ints) -> Floats:
-        return segment_max(scores, offsets)[0]
-
-    def _per_class(self, bags: Bags, function: Callable[[Floats], Any]) -> Any:
-        scores = self.instance_scores(bags)
-        if scores.ndim == 1:
-            return function(scores)
-        return np.stack([function(column) for column in scores.T], axis=1)
-
-    def _known(self, given: Any) -> Bags:
-        check_is_fitted(self)
-        bags = _finite(as_bags(given))
-        if bags.X.shape[1] != self.n_features_in_:
-            raise InputError(
-                f"these bags have {bags.X.shape[1]} features, but the model knows {self.n_features_in_}"
-            )
-        return bags
 
     def _start(self, problem: BagProblem, columns: Ints | slice, k: int) -> Floats:
         if self.warm_start and hasattr(self, "coef_"):
@@ -210,50 +145,9 @@ class BagClassifier(ClassifierMixin, BaseEstimator):
         raise NotImplementedError
 
 
-def _one_against_rest(labels: NDArray[Any], name: Any) -> Floats:
-    """+1 for the bags of class `name` and -1 for all others; both must occur."""
-    sign = np.where(labels == name, 1.0, -1.0)
-    if abs(sign.sum()) == len(sign):
-        raise InputError(f"all bags with a weight are on one side of class {name}: add others")
-    return sign
-
-
 def _occupied(X: Any) -> tuple[Any, Ints | slice]:
     """X without its empty columns, and which are left: an empty one gets weight 0 in any case."""
     if not is_sparse(X):
         return X, slice(None)
     columns = np.unique(X.indices)
     return X[:, columns], columns
-
-
-def _finite(bags: Bags) -> Bags:
-    values = bags.X.data if is_sparse(bags.X) else bags.X
-    if not np.isfinite(values).all():
-        raise InputError("the instances hold a NaN or an infinity: clean or impute them first")
-    return bags
-
-
-def _labels(y: ArrayLike, n: int) -> NDArray[Any]:
-    labels = np.asarray(y)
-    if labels.shape != (n,):
-        raise InputError(f"y must have one label per bag, ({n},), but its shape is {labels.shape}")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise InputError("y holds a NaN or an infinity: leave bags without a label out")
-    return labels
-
-
-def _weights(sample_weight: ArrayLike | None, n: int) -> Floats:
-    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if weights.shape != (n,):
-        raise InputError(
-            f"sample_weight must have one entry per bag, ({n},), but its shape is {weights.shape}"
-        )
-    if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise InputError("sample_weight must be finite and not negative")
-    return weights
-
-
-def check_positive(name: str, value: Any) -> None:
-    """Refuse a parameter that is not a finite number above 0."""
-    if not (isinstance(value, Real) and 0 < float(value) < np.inf):
-        raise InputError(f"{name} must be greater than 0, but it is {value}")

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from tag2box.errors import InputError
-from tag2box.mil.affine import is_sparse
+from tag2box.mil.affine import as_csr, is_sparse
 
 __all__ = ["Bags", "PerInstance", "as_bags"]
 
@@ -154,7 +154,7 @@ class Bags:
     def _like(self, X: Any, offsets: NDArray[np.int64]) -> "Bags":
         # What comes out of checked bags needs no second check; no bags at all is a fair slice.
         bags = object.__new__(Bags)
-        bags.X, bags.offsets = X, offsets.astype(np.int64)
+        bags.X, bags.offsets = as_csr(X) if is_sparse(X) else X, offsets.astype(np.int64)
         return bags
 
 
@@ -239,7 +239,7 @@ class PerInstance(TransformerMixin, BaseEstimator):
 
 def _matrix(X: Any) -> Any:
     if is_sparse(X):
-        X = X.tocsr()
+        X = as_csr(X)
     else:
         X = np.asarray(X)
         if X.ndim != 2:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import InputError
-from tag2box.mil.bag_classifier import BagClassifier, check_positive
+from tag2box.mil.bag_classifier import BagClassifier
+from tag2box.mil.bag_estimator import check_positive
 from tag2box.mil.losses import LOSSES, SMOOTH
 from tag2box.mil.objective import BagObjective, BagProblem, lbfgs, warn_not_converged
 from tag2box.mil.smoothing import OMEGAS, segment_smoothed_max

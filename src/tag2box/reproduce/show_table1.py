@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from tag2box.reproduce.table1 import COLUMNS, FOLDS, INNER_FOLDS, PAPER, PROTOCOLS, Cell
+from tag2box.reproduce.machines import COLUMNS
+from tag2box.reproduce.table1 import FOLDS, INNER_FOLDS, PAPER, PROTOCOLS, Cell
 
 __all__ = ["as_dict", "as_markdown", "as_rich"]
 
@@ -82,12 +83,12 @@ def _rows(table: dict[str, Any]) -> list[list[str]]:
     return [*body, ["mean", *(f"{table['summary']['mean_over_sets'][column]:.1f}" for column in COLUMNS)]]
 
 
-def as_rich(table: dict[str, Any]) -> Table:
+def as_rich(table: dict[str, Any]) -> list[Table]:
     """For a terminal."""
     view = Table("set", *COLUMNS, title=TITLE, caption=f"{_legend(table)} {_verdict(table)}")
     for row in _rows(table):
         view.add_row(*row, end_section=row[0] in ("musk2", "tiger", "trec10"))
-    return view
+    return [view]
 
 
 def as_markdown(table: dict[str, Any]) -> str:

@@ -1,0 +1,217 @@
+"""Files of multiple-instance data: a row per instance, with the bag it is of and the label of that bag.
+
+| file | what |
+|---|---|
+| `.mat` | Andrews' MATLAB: `features`, `bag_ids`, `labels`; or a data set `x` of PRTools' MIL toolbox |
+| `.svm` | Andrews' text: `instance:bag:label index:value ...` |
+| `.data` | C4.5, as musk comes: name of the bag, name of the instance, features, label and a full stop |
+| `.arff` | Weka's: a relational attribute that holds the bag; or one row per instance |
+| `.csv` | one row per instance |
+| `.npz` | `offsets`, `y`, and `X` or the parts `data, indices, indptr, shape` of a CSR matrix |
+
+Nothing is unpickled and nothing is downloaded.
+"""
+
+import csv
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from tag2box.errors import InputError
+from tag2box.mil.affine import is_sparse
+from tag2box.mil.bag_estimator import bag_labels, finite_bags
+from tag2box.mil.bags import Bags
+
+__all__ = ["load_mil"]
+
+Loaded = tuple[Bags, NDArray[Any]]
+# What a damaged file raises in NumPy's, SciPy's and Python's readers.
+DAMAGED = (ValueError, TypeError, LookupError, OSError, EOFError, NotImplementedError, BadZipFile, csv.Error)
+
+
+def load_mil(path: Any, *, bag: Any = "bag", label: Any = "label") -> Loaded:
+    """Load bags and their labels from a file in one of the formats of the field.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A `.mat`, `.svm`, `.data`, `.arff`, `.csv` or `.npz` file.
+    bag : str or int, default="bag"
+        In `.csv` and flat `.arff` files, the column with the bag of each row: its name, or its number in a
+        `.csv` file without names.
+    label : str or int, default="label"
+        The column with the label, in the same way.
+
+    Returns
+    -------
+    bags : Bags
+        The bags in order of first appearance; sparse if the file is.
+    y : ndarray of shape (n_bags,)
+        The label of each bag: whole numbers if all of them are, else as they stand.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tag2box.mil import load_mil
+    >>> file = Path(tempfile.mkdtemp()) / "toy.csv"
+    >>> rows = ["bag,x,y,label", "a,1,2,1", "a,3,4,1", "b,5,6,0"]
+    >>> _ = file.write_text(chr(10).join(rows))
+    >>> bags, y = load_mil(file)
+    >>> bags
+    Bags(2 bags, 3 instances, 2 features, dense)
+    >>> y.tolist()
+    [1, 0]
+    """
+    path = Path(path)
+    readers: dict[str, Callable[[], Loaded]] = {
+        ".mat": lambda: _mat(path),
+        ".svm": lambda: _svm(path),
+        ".data": lambda: _c45(path),
+        ".arff": lambda: _arff(path, bag, label),
+        ".csv": lambda: _csv(path, bag, label),
+        ".npz": lambda: _npz(path),
+    }
+    if path.suffix.lower() not in readers:
+        raise InputError(f"{path.name} is none of {', '.join(readers)}: give a file in one of these formats")
+    if not path.is_file():
+        raise InputError(f"{path} is missing: nothing is downloaded, so give the file")
+    try:
+        bags, y = readers[path.suffix.lower()]()
+        return finite_bags(bags), y
+    except InputError as error:
+        raise InputError(f"{path.name}: {error}") from None
+    except DAMAGED as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"{path.name} cannot be read as {path.suffix}: {reason}") from error
+
+
+def _grouped(X: Any, bag_ids: ArrayLike, labels: ArrayLike) -> Loaded:
+    """Bags from rows, and one label per bag: rows of a bag must agree about it."""
+    ids, each = np.asarray(bag_ids), _whole(np.asarray(labels))
+    if not len(ids) == len(each) == X.shape[0]:
+        raise InputError(f"{X.shape[0]} instances have {len(ids)} bags and {len(each)} labels: give one each")
+    bags = Bags.from_instances(X, ids)
+    rows = Bags.from_instances(np.arange(len(ids))[:, None], ids)  # the place of each row before grouping
+    order = rows.X[:, 0].astype(np.intp)
+    y = each[order[rows.offsets[:-1]]]
+    wrong = each[order] != np.repeat(y, rows.sizes)
+    if wrong.any():
+        row = int(order[np.flatnonzero(wrong)[0]])
+        raise InputError(f"bag {ids[row]} has rows of more than one label: give it one")
+    return bags, y
+
+
+def _whole(labels: NDArray[Any]) -> NDArray[Any]:
+    """Labels as whole numbers if all of them are."""
+    try:
+        numbers = labels.astype(np.float64)
+    except ValueError:
+        return labels.astype(str)
+    return numbers.astype(np.int64) if (numbers == np.round(numbers)).all() else labels
+
+
+def _mat(path: Path) -> Loaded:
+    from scipy.io.matlab import MatReadError, loadmat
+
+    try:
+        parts = loadmat(path, variable_names=["features", "bag_ids", "labels", "x"])
+    except MatReadError as error:
+        raise ValueError(str(error)) from error
+    if {"features", "bag_ids", "labels"} <= parts.keys():
+        X = parts["features"]
+        labels = parts["labels"]
+        labels = labels.toarray() if is_sparse(labels) else labels
+        return _grouped(_dense_if_full(X), np.ravel(parts["bag_ids"]), np.ravel(labels))
+    if "x" not in parts:
+        raise InputError("neither features, bag_ids and labels nor a data set x are in it")
+    x = parts["x"][0, 0]
+    ids = np.ravel(x["ident"][0, 0]["milbag"])
+    if ids.dtype == object:  # names, each an array of its own
+        ids = np.array([str(np.ravel(name)[0]) for name in ids])
+    return _grouped(x["data"], ids, np.ravel(x["nlab"]))
+
+
+def _dense_if_full(X: Any) -> Any:
+    """MATLAB keeps musk as a sparse matrix without zeros."""
+    if not is_sparse(X):
+        return X
+    return X.toarray() if X.nnz > 0.3 * X.shape[0] * X.shape[1] else sparse.csr_array(X)
+
+
+def _svm(path: Path) -> Loaded:
+    ids, labels, indptr = [], [], [0]
+    columns: list[int] = []
+    values: list[float] = []
+    for line in path.read_text().splitlines():
+        head, *pairs = line.split("#")[0].split() or [""]
+        if not head:
+            continue
+        _, bag, label = head.split(":")
+        ids.append(bag)
+        labels.append(label)
+        for pair in pairs:
+            column, value = pair.split(":")
+            columns.append(int(column) - 1)
+            values.append(float(value))
+        indptr.append(len(values))
+    if min(columns, default=0) < 0:
+        raise InputError("an index below 1: features are counted from 1")
+    return _grouped(_dense_if_full(sparse.csr_array((values, columns, indptr))), ids, labels)
+
+
+def _c45(path: Path) -> Loaded:
+    with path.open(newline="") as lines:
+        rows = [[item.strip() for item in row] for row in csv.reader(lines) if row]
+    X = np.array([row[2:-1] for row in rows], dtype=np.float64)
+    return _grouped(X, [row[0] for row in rows], [row[-1].rstrip(".") for row in rows])
+
+
+def _arff(path: Path, bag: Any, label: Any) -> Loaded:
+    from scipy.io import arff
+
+    rows, meta = arff.loadarff(path)
+    names = meta.names()
+    inside = [name for name, kind in zip(names, meta.types(), strict=True) if kind == "relational"]
+    if inside:
+        matrices = [np.array(row[inside[0]].tolist(), dtype=np.float64) for row in rows]
+        y = np.array([item.decode() if isinstance(item, bytes) else item for item in rows[names[-1]]])
+        return Bags.from_list(matrices), _whole(y)
+    text = [[item.decode() if isinstance(item, bytes) else item for item in row] for row in rows.tolist()]
+    return _flat(text, names, bag, label)
+
+
+def _csv(path: Path, bag: Any, label: Any) -> Loaded:
+    with path.open(newline="", encoding="utf-8-sig") as lines:
+        rows = [row for row in csv.reader(lines) if row]
+    if isinstance(bag, int) and isinstance(label, int):
+        return _flat(rows, list(range(len(rows[0]))), bag, label)
+    return _flat(rows[1:], rows[0], bag, label)
+
+
+def _flat(rows: list[Any], names: list[Any], bag: Any, label: Any) -> Loaded:
+    for column in (bag, label):
+        if column not in names:
+            shown = ", ".join(map(str, names[:6]))
+            raise InputError(f"no column {column!r}: name those of the bag and the label; there are {shown}")
+    taken = {names.index(bag), names.index(label)}
+    X = np.array([[v for i, v in enumerate(row) if i not in taken] for row in rows], dtype=np.float64)
+    columns = [[row[names.index(name)] for row in rows] for name in (bag, label)]
+    return _grouped(X, columns[0], columns[1])
+
+
+def _npz(path: Path) -> Loaded:
+    with np.load(path, allow_pickle=False) as parts:
+        if "X" in parts:
+            X: Any = parts["X"]
+        else:
+            X = sparse.csr_array(
+                (parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"])
+            )
+        bags = Bags(X, parts["offsets"])
+        return bags, bag_labels(parts["y"], len(bags))

@@ -1,0 +1,186 @@
+"""The normalised set kernel (Gärtner, Flach, Kowalczyk and Smola 2002): all instances of two bags compared.
+
+    k(A, B) = Σ_{a in A} Σ_{b in B} κ(a, b)
+
+divided by √(k(A, A) k(B, B)) ("feature": bags of length 1 in feature space) or |A| |B| ("averaging").
+"""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.utils.validation import check_is_fitted
+
+from tag2box.mil.affine import as_csr, is_sparse
+from tag2box.mil.bag_estimator import check_positive, finite_bags, known_bags
+from tag2box.mil.bag_statistics import segment_mean
+from tag2box.mil.bags import Bags
+from tag2box.runtime.checks import check_choice
+
+__all__ = ["SetKernel", "blocks_of", "resolve_gamma"]
+
+Floats = NDArray[np.float64]
+NORMALIZATIONS = ("feature", "averaging")
+# Numbers of κ that are held at once (128 MB).
+BLOCK = 1 << 24
+
+
+def resolve_gamma(gamma: Any, X: Any) -> float:
+    """`gamma`, or with "scale" 1 / (n_features · variance of all numbers), as in scikit-learn's `SVC`."""
+    if gamma != "scale":
+        check_positive("gamma", gamma)
+        return float(gamma)
+    variance = X.multiply(X).mean() - X.mean() ** 2 if is_sparse(X) else np.var(X, dtype=np.float64)
+    return float(1 / (X.shape[1] * variance)) if variance > 0 else 1.0
+
+
+def blocks_of(bags: Bags, n_columns: int) -> list[slice]:
+    """Runs of whole bags, each with at most `BLOCK` numbers against `n_columns`, or one bag."""
+    rows = max(BLOCK // n_columns, 1)
+    ends = [0]
+    while ends[-1] < len(bags):
+        reached = int(np.searchsorted(bags.offsets, bags.offsets[ends[-1]] + rows, side="right")) - 1
+        ends.append(max(reached, ends[-1] + 1))
+    return [slice(a, b) for a, b in pairwise(ends)]
+
+
+class SetKernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """The normalised set kernel (NSK): bags to a kernel matrix, for `SVC(kernel="precomputed")`.
+
+    Parameters
+    ----------
+    kernel : str, default="rbf"
+        The kernel of two instances, one of scikit-learn's `pairwise_kernels`: "rbf", "linear", "poly", ...
+    gamma : float or "scale", default="scale"
+        The gamma of that kernel; "scale" as in scikit-learn's `SVC`.
+    degree : float, default=3
+        The degree of "poly".
+    coef0 : float, default=1
+        The constant of "poly" and "sigmoid".
+    normalization : {"feature", "averaging"}, default="feature"
+        Whether bags are scaled to length 1 in feature space, or by their sizes.
+
+    Attributes
+    ----------
+    bags_ : Bags
+        The bags that others are compared with.
+    gamma_ : float
+        The gamma that was taken.
+    n_features_in_ : int
+        The number of features.
+
+    See Also
+    --------
+    BagStatistics : Statistics of a bag instead of all its instances.
+
+    Notes
+    -----
+    Every pair of instances is compared, in blocks of 128 MB.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.svm import SVC
+    >>> from tag2box.mil import SetKernel, make_bags
+    >>> bags, y = make_bags(60, random_state=0)
+    >>> model = make_pipeline(SetKernel(gamma=0.1), SVC(C=10, kernel="precomputed"))
+    >>> bool(model.fit(bags[:40], y[:40]).score(bags[40:], y[40:]) > 0.5)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel: str = "rbf",
+        *,
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 1,
+        normalization: str = "feature",
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.normalization = normalization
+
+    def fit(self, bags: Any, y: Any = None) -> "SetKernel":  # noqa: ARG002
+        """Keep the bags that others will be compared with.
+
+        Parameters
+        ----------
+        bags : Bags or list of matrices
+            The bags.
+        y : None
+            Ignored, present for scikit-learn's sake.
+
+        Returns
+        -------
+        SetKernel
+            The fitted transformer.
+        """
+        check_choice("normalization", self.normalization, NORMALIZATIONS)
+        self.bags_ = finite_bags(bags)
+        self.n_features_in_ = self.bags_.X.shape[1]
+        self._n_features_out = len(self.bags_)
+        self.gamma_ = resolve_gamma(self.gamma, self.bags_.X)
+        self._lengths = self._lengths_of(self.bags_)
+        return self
+
+    def transform(self, bags: Any) -> Floats:
+        """Compare bags with those of the fit.
+
+        Parameters
+        ----------
+        bags : Bags or list of matrices
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags, n_bags_fitted)
+            The kernel matrix.
+        """
+        check_is_fitted(self)
+        bags = known_bags(bags, self.n_features_in_)
+        if self.kernel == "linear":  # the sum over pairs is the product of sums
+            K = _sums(bags) @ _sums(self.bags_).T
+            return _array(K) / self._lengths_of(bags)[:, None] / self._lengths
+        starts = self.bags_.offsets[:-1]
+        parts = []
+        for block in blocks_of(bags, self.bags_.n_instances):
+            part = bags[block]
+            by_instance = np.add.reduceat(self._kappa(part.X, self.bags_.X), starts, axis=1)
+            parts.append(np.add.reduceat(by_instance, part.offsets[:-1], axis=0))
+        return np.asarray(np.vstack(parts) / self._lengths_of(bags)[:, None] / self._lengths)
+
+    def _kappa(self, A: Any, B: Any) -> Floats:
+        parameters = {"gamma": self.gamma_, "degree": self.degree, "coef0": self.coef0}
+        K = pairwise_kernels(A, B, metric=self.kernel, filter_params=True, **parameters)
+        return _array(K)
+
+    def _lengths_of(self, bags: Bags) -> Floats:
+        """What each bag is divided by: √k(B, B), or |B|."""
+        if self.normalization == "averaging":
+            return bags.sizes.astype(np.float64)
+        if self.kernel == "linear":
+            sums = _sums(bags)
+            squares = np.ravel(_array((sums.multiply(sums) if is_sparse(sums) else sums**2).sum(axis=1)))
+        else:
+            squares = np.array([self._kappa(bag, bag).sum() for bag in bags])
+        return np.sqrt(np.where(squares > 0, squares, 1.0))
+
+
+def _sums(bags: Bags) -> Any:
+    means = segment_mean(bags)
+    return (
+        as_csr(sparse.diags_array(bags.sizes.astype(np.float64)) @ means)
+        if is_sparse(means)
+        else means * bags.sizes[:, None]
+    )
+
+
+def _array(K: Any) -> Floats:
+    return np.asarray(K.toarray() if is_sparse(K) else K, dtype=np.float64)
