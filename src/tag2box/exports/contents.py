@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -16,6 +16,7 @@ from tag2box.boxes import as_xywh
 from tag2box.data.decoding import image_size
 from tag2box.data.formats import cvat, json_lines, labelstudio, voc, yolo
 from tag2box.data.formats.cells import COLUMNS, safe_cell
+from tag2box.data.formats.yolo import divide
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
 from tag2box.images import Numbers
@@ -86,20 +87,45 @@ def _coco_results(export: Export) -> Contents:
 
 
 def _coco_instances(export: Export) -> Contents:
+    return {"": _coco_data(export, range(len(export.ids)))}
+
+
+def _coco_folder(export: Export, val: float = 0.0, photos: bool = False) -> Contents:
+    """A folder for each part, with its photos and their boxes in it: the layout of Roboflow's exports."""
+    parts = divide(export.ids, _rarest(export), val)
+    contents: Contents = {}
+    for part, folder in (("train/", "train"), ("val/", "valid")):
+        images = [i for i, own in enumerate(parts) if (own or "train/") == part]
+        if images:
+            contents[f"{folder}/_annotations.coco.json"] = _coco_data(export, images)
+        if photos:
+            contents |= {f"{folder}/{_inside(export.files[i])}": export.paths[i] for i in images}
+    return contents
+
+
+def _coco_data(export: Export, chosen: Sequence[int]) -> str:
+    """Some of the images, with their boxes, as COCO has a data set."""
     images = [
-        {"id": number, "file_name": file, "width": size[0], "height": size[1]}
-        for number, file, size in zip(export.numbers.images, export.files, export.sizes, strict=True)
+        {
+            "id": export.numbers.images[i],
+            "file_name": export.files[i],
+            "width": export.sizes[i][0],
+            "height": export.sizes[i][1],
+        }
+        for i in chosen
     ]
+    numbers = {image["id"] for image in images}
+    boxes = [row for row in _coco_rows(export) if row["image_id"] in numbers]
     rows = [
         # Some versions of datumaro, by which CVAT imports, want a segmentation, if only an empty one.
         {"id": i, **row, "area": row["bbox"][2] * row["bbox"][3], "iscrowd": 0, "segmentation": []}
         # pycocotools takes a match with number 0 for none.
-        for i, row in enumerate(_coco_rows(export), start=1)
+        for i, row in enumerate(boxes, start=1)
     ]
     pairs = zip(export.numbers.classes, export.classes, strict=True)
     categories = [{"id": number, "name": name} for number, name in pairs]
     content = {"images": images, "annotations": rows, "categories": categories}
-    return {"": json.dumps(content, ensure_ascii=False) + "\n"}
+    return json.dumps(content, ensure_ascii=False) + "\n"
 
 
 def _csv(export: Export) -> Contents:
@@ -141,7 +167,7 @@ def _comp4(export: Export, split: str = "test") -> Contents:
 
 
 def _yolo(export: Export, confidence: bool = False, val: float = 0.0, photos: bool = False) -> Contents:
-    parts = yolo.divide(export.ids, _rarest(export), val)
+    parts = divide(export.ids, _rarest(export), val)
     contents: Contents = {"data.yaml": yolo.data_yaml(export.classes, divided=bool(val))}
     label = {name: c for c, name in enumerate(export.classes)}
     for i, (file, part) in enumerate(zip(export.files, parts, strict=True)):
@@ -198,6 +224,7 @@ def _inside(name: str) -> PurePosixPath:
 FORMATS: dict[str, Callable[..., Contents]] = {
     "coco": _coco_results,
     "coco-instances": _coco_instances,
+    "coco-folder": _coco_folder,
     "voc": _voc,
     "comp4": _comp4,
     "yolo": _yolo,
@@ -206,4 +233,4 @@ FORMATS: dict[str, Callable[..., Contents]] = {
     "cvat": _cvat,
     "huggingface": _huggingface,
 }
-FOLDERS = frozenset({"voc", "comp4", "yolo", "huggingface"})
+FOLDERS = frozenset({"coco-folder", "voc", "comp4", "yolo", "huggingface"})

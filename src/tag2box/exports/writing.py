@@ -47,9 +47,9 @@ def write_detections(
         id.
     path : str or Path
         Where to write: a file for "coco", "coco-instances", "csv", "cvat" and "labelstudio", a folder for
-        "voc", "comp4", "yolo" and "huggingface".
-    format : {"coco", "coco-instances", "csv", "cvat", "labelstudio", "voc", "comp4", "yolo", "huggingface"}
-        The format.
+        "coco-folder", "voc", "comp4", "yolo" and "huggingface".
+    format : str
+        The format: one of these.
     min_score : float, default=None
         The lowest score to write. None writes all.
     split : str, default="test"
@@ -57,9 +57,10 @@ def write_detections(
     confidence : bool, default=False
         Whether to add the score as sixth column in "yolo", which its training does not take.
     val : float, default=0.0
-        The share of the images that "yolo" keeps for validation, of every class about the same share.
+        The share of the images that "yolo" and "coco-folder" keep for validation, of every class about the
+        same share.
     photos : bool, default=False
-        Whether "yolo" and "huggingface" copy the photos to where these tools look for them.
+        Whether "yolo", "coco-folder" and "huggingface" copy the photos to where these tools look for them.
 
     Returns
     -------

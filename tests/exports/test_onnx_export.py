@@ -1,0 +1,214 @@
+"""`tag2box export --format onnx` and `detect --student`: the file, the lines that run it, the page."""
+
+import functools
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests._students import SMALL, check_same
+from tests._toys import FAST, events, make_toys
+from typer.testing import CliRunner
+
+from tag2box import read_images
+from tag2box.cli.app import app
+from tag2box.config import Config
+from tag2box.exports.onnx import python_lines
+from tag2box.networks.openvino_engine import compiled_graph
+from tag2box.run.folder import RunFolder, fit_run
+from tag2box.runtime.config import read_settings
+
+DOCS = Path(__file__).parents[2] / "docs" / "howto" / "onnx.md"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A run over toys, its student exported."""
+    folder = tmp_path_factory.mktemp("student")
+    tags = make_toys(folder / "toys", n=16)
+    config = read_settings(Config(), None, (*FAST, *SMALL))
+    fit_run(read_images(folder / "toys", tags), config, folder / "run", workers=1)
+    answer = call("export", folder / "run", "--format", "onnx", "--workers", "1", "--json")
+    return folder, json.loads(answer)
+
+
+def call(*words):
+    answer = CliRunner().invoke(app, list(map(str, words)))
+    assert answer.exit_code == 0, answer.output
+    return answer.stdout
+
+
+@pytest.fixture
+def exported(made):
+    return made[0] / "run" / "detector.onnx"
+
+
+def read(path):
+    return np.asarray(Image.open(path).convert("RGB"))
+
+
+def test_the_answer(made, exported):
+    assert made[1]["written"] == [str(exported), str(exported.with_suffix(".html"))]
+    assert made[1]["bytes"] == exported.stat().st_size < 25e6
+    assert made[1]["python"] == python_lines(str(exported))
+
+
+def test_it_is_learned_once_and_the_same_again(made, exported, tmp_path):
+    run = shutil.copytree(made[0] / "run", tmp_path / "run")
+    before = len(events(run))
+    call("export", run, "--format", "onnx", "--out", tmp_path / "again.onnx")
+    assert {event["event"] for event in events(run)[before:]} == {"reused"}
+    assert (tmp_path / "again.onnx").read_bytes() == exported.read_bytes()
+    assert not RunFolder(run).clean(remove=False)
+    shutil.rmtree(run / "student")
+    call("export", run, "--format", "onnx", "--workers", "2", "--out", tmp_path / "anew.onnx")
+    assert (tmp_path / "anew.onnx").read_bytes() == exported.read_bytes()
+    assert not (run / "student_maps").exists()
+
+
+def test_it_finds_the_thing(made, exported):
+    compiled = compiled_graph(exported)
+    best = []
+    for path in sorted((made[0] / "toys").glob("*.png")):
+        result = compiled(read(path))
+        best.append(result[1].max(initial=0))
+    assert min(best[::2]) > max(best[1::2])  # every other toy has it
+
+
+def test_detect_finds_what_the_file_finds(made, exported, tmp_path):
+    toys, run = made[0] / "toys", shutil.copytree(made[0] / "run", tmp_path / "run")
+    call("detect", toys, "--run", run, "--student", "--out", tmp_path / "boxes.csv", "--workers", "1")
+    ((key, images),) = RunFolder(run).detected()
+    detections = RunFolder(run).detections(key, images)
+    compiled = compiled_graph(exported)
+    for i, path in enumerate(images.paths):
+        part = detections[detections.image == i]
+        order = np.argsort(-part.score, kind="stable")
+        result = compiled(read(path))
+        check_same((part.xyxy[order], part.score[order], part.label[order]), [result[k] for k in range(3)])
+
+
+# What stands in for an environment without them, in which nothing else could be imported.
+FORBID = """
+import sys
+class Forbidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"tag2box", "openvino", "scipy", "sklearn", "onnx", "numba"}:
+            raise ImportError(name)
+sys.meta_path.insert(0, Forbidden())
+"""
+
+
+def test_the_printed_lines_run_with_onnxruntime_alone(made, exported):
+    pytest.importorskip("onnxruntime")
+    photo = made[0] / "toys" / "toy-00.png"
+    lines = python_lines(str(exported), str(photo)).replace("score >= 0.3", "True")
+    check_lines(subprocess.check_output([sys.executable, "-c", FORBID + lines], text=True), exported, photo)
+
+
+def check_lines(printed, exported, photo):
+    scores = compiled_graph(exported)(read(photo))[1]
+    told = [line.split() for line in printed.splitlines() if line.startswith("thing")]
+    assert [float(words[1]) for words in told] == pytest.approx(scores.tolist(), abs=1e-3)
+
+
+@pytest.mark.slow
+def test_the_printed_lines_run_in_a_clean_environment(made, exported, tmp_path):
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    python = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin") / "python"
+    packages = [python, "-m", "pip", "install", "-q", "onnxruntime", "numpy", "pillow"]
+    if subprocess.run(packages, capture_output=True, check=False).returncode:
+        pytest.skip("onnxruntime, numpy and pillow cannot be installed here")
+    photo = made[0] / "toys" / "toy-00.png"
+    lines = python_lines(str(exported), str(photo)).replace("score >= 0.3", "True")
+    check_lines(subprocess.check_output([python, "-c", lines], text=True), exported, photo)
+
+
+def test_the_docs_hold_the_printed_lines():
+    assert python_lines("detector.onnx") in DOCS.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--reviewed"], "leave them out"),
+        (["--out", "boxes.json"], "ends in .onnx"),
+    ],
+)
+def test_refusals(made, words, said):
+    answer = CliRunner().invoke(app, ["export", str(made[0] / "run"), "--format", "onnx", *words])
+    assert said in str(answer.exception)
+
+
+def test_the_page_finds_the_same_in_a_browser(made, exported, tmp_path):
+    dist = Path(os.environ.get("TAG2BOX_ORT_WEB", Path("node_modules") / "onnxruntime-web" / "dist"))
+    if not (dist / "ort.wasm.min.js").is_file():
+        pytest.skip("no onnxruntime-web: npm install onnxruntime-web, or TAG2BOX_ORT_WEB=its dist folder")
+    pytest.importorskip("selenium.webdriver")
+    from tests._browser import BROWSER, DRIVER, MISSING, Page, started
+
+    if not (BROWSER and DRIVER):
+        pytest.skip(MISSING)
+    site = tmp_path / "site"
+    (site / "ort").mkdir(parents=True)
+    for name in ("ort.wasm.min.js", "ort-wasm-simd-threaded.mjs", "ort-wasm-simd-threaded.wasm"):
+        shutil.copy(dist / name, site / "ort" / name)
+    for file in (exported, exported.with_suffix(".html")):
+        shutil.copy(file, site / file.name)
+    photo = made[0] / "toys" / "toy-00.png"
+    browser = started(tmp_path / "browser")
+    try:
+        with served(site) as address:
+            page = Page(browser, None)
+            browser.get(f"{address}/detector.html")
+            page.until(lambda: page.find("body").get_attribute("data-state") == "ready")
+            assert "thing" in page.text("#message")
+            page.find("#photo").send_keys(str(photo))
+            page.until(lambda: page.find("body").get_attribute("data-state") in {"done", "failed"})
+            assert "boxes" in page.text("#message")
+            found = browser.execute_script("return found")
+            drawn = browser.execute_script(
+                "const c = document.getElementById('canvas'); return [c.width, c.height]"
+            )
+            assert not page.problems()
+    finally:
+        browser.quit()
+    theirs = [np.array([each[name] for each in found]) for name in ("box", "score", "label")]
+    result = compiled_graph(exported)(read(photo))
+    check_same([result[k] for k in range(3)], theirs)
+    assert drawn == [96, 96]
+
+
+class served:  # noqa: N801
+    """The address of a folder's files."""
+
+    def __init__(self, folder):
+        handler = functools.partial(Quiet, directory=str(folder))
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return f"http://127.0.0.1:{self.server.server_port}"
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Files, and no line for each of them; browsers take modules and wasm by their types alone."""
+
+    extensions_map = http.server.SimpleHTTPRequestHandler.extensions_map | {
+        ".mjs": "text/javascript",
+        ".wasm": "application/wasm",
+    }
+
+    def log_message(self, *_):
+        pass
