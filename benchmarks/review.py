@@ -25,7 +25,7 @@ from tag2box.corrections import Corrections
 from tag2box.description.photos import describe_boxes, hash_photos
 from tag2box.detection.detections import Detections
 from tag2box.images import known_tags
-from tag2box.reproduce.voc_tables import describe_test
+from tag2box.reproduce.voc_tables import describe_test, detect_described
 from tag2box.review.boxes import review_boxes
 from tag2box.review.sampling import mixed, random_order
 from tag2box.run.folder import RunFolder
@@ -34,7 +34,6 @@ from tag2box.training.corrected import SURE, _Stacked, label_judged, learn_corre
 from tag2box.training.initial import train_svms
 from tag2box.training.known import Known
 from tag2box.training.learned import Learned
-from tag2box.training.scoring import score_windows
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 RIGHT = 0.5
@@ -92,7 +91,7 @@ class Trial:
     def learn(self, corrections):
         config, description = self.run.config, self.run.result("description")
         judged = describe_boxes(self.photos, corrections.image, corrections.xyxy, description, workers=2)
-        settings = config.retrain, config.detect.vote_iou
+        settings = config.retrain, config.two_stream, config.detect.vote_iou
         return learn_corrected(judged, corrections, self.learned, *settings, workers=2), judged
 
     def boxes_alone(self, corrections, judged):
@@ -121,29 +120,17 @@ class Trial:
 
 
 class Test:
-    """Test photos, described once; what adds to W x + b does not change with corrections."""
+    """Test photos, described once."""
 
     def __init__(self, run, data, folder):
         self.detector = run.detector
         self.photos = read_images(data, split="test").only(run.images.classes)
         self.described = describe_test(self.photos, run, Path(folder), 2, silent)
-        scorer, windows = self.detector.scorer, self.described.windows
-        self.other_terms = [
-            scorer.other_terms(X, windows[i], windows.sizes[i], self.described.map_of(i))
-            for i, X in enumerate(windows.by_image(self.described.X))
-        ]
 
-    def mean_ap(self, weights):
+    def mean_ap(self, scorer):
         """By margins, as the tables rank boxes."""
-        margins = replace(self.detector.settings, confidence=False, min_score=-np.inf)
-        ranking, windows = replace(self.detector, settings=margins), self.described.windows
-        scores = windows.by_image(score_windows(self.described.X, weights))
-        parts = [
-            replace(boxes, image=boxes.image + i)
-            for i, (linear, others) in enumerate(zip(scores, self.other_terms, strict=True))
-            for boxes in [ranking.select(linear + others, windows.part(i, i + 1))]
-        ]
-        return evaluate(Detections.concatenate(parts, ids=self.photos.ids), self.photos).mean
+        detections = detect_described(replace(self.detector, scorer=scorer), self.photos, self.described)
+        return evaluate(detections, self.photos).mean
 
 
 def rows(trial, test=None, shares=SHARES):
@@ -153,18 +140,20 @@ def rows(trial, test=None, shares=SHARES):
             chosen = np.sort(sequence[: round(share * len(sequence))])
             corrections = trial.corrections(chosen)
             start = time.monotonic()
-            weights, judged = trial.learned.scorer.weights, None
+            scorer, judged = trial.learned.scorer, None
             before = after = trial.learned.findings
             if len(chosen):
                 corrected, judged = trial.learn(corrections)
-                weights, after = corrected.weights, corrected.findings
+                scorer = replace(scorer, weights=corrected.weights, two_stream=corrected.two_stream)
+                after = corrected.findings
             seconds = time.monotonic() - start
             was, now = (trial.corloc_of_rest(each, corrections.reviewed) for each in (before, after))
             scores = [np.nan, np.nan]
             if test is not None:
-                scores[0] = test.mean_ap(weights)
+                scores[0] = test.mean_ap(scorer)
                 if len(chosen):
-                    scores[1] = test.mean_ap(trial.boxes_alone(corrections, judged))
+                    alone = trial.boxes_alone(corrections, judged)
+                    scores[1] = test.mean_ap(replace(trial.learned.scorer, weights=alone))
             yield order, share, len(corrections), seconds, was, now, *scores
 
 

@@ -26,6 +26,7 @@ from tag2box.runtime.stages import Run
 from tag2box.training.corrected import learn_corrected
 from tag2box.training.known import Known
 from tag2box.training.learned import Learned
+from tag2box.training.tag_scores import judge_tags
 
 __all__ = ["description_settings", "detect", "learn"]
 
@@ -49,6 +50,13 @@ def learn(
     described = run.per_photo(describe_photos, photos, description, sample)
     run.drop(sample)
 
+    if described.maps is not None:
+        run(
+            judge_tags,
+            described,
+            tags if corrections is None else known_tags(corrections.tags, config.unknown),
+        )
+
     # 3. What scores a window, learned from the tags by one of the methods, and from corrections.
     learned = METHODS[config.method](Known(described, tags), config, run)
     if corrections is not None:
@@ -67,10 +75,11 @@ def description_settings(config: Config) -> DescriptionConfig:
 def _corrected(
     learned: Learned, judged: object, corrections: Corrections, config: Config, run: Run
 ) -> Learned:
-    """The SVM of every class anew, with the boxes that a person accepted or rejected."""
+    """Two streams and the SVM of every class anew, with the boxes that a person accepted or rejected."""
     known = replace(corrections, tags=known_tags(corrections.tags, config.unknown))
-    corrected = run(learn_corrected, judged, known, learned, config.retrain, config.detect.vote_iou)
-    scorer = replace(learned.scorer, weights=corrected.weights)
+    settings = config.retrain, config.two_stream, config.detect.vote_iou
+    corrected = run(learn_corrected, judged, known, learned, *settings)
+    scorer = replace(learned.scorer, weights=corrected.weights, two_stream=corrected.two_stream)
     return replace(learned, scorer=scorer, findings=corrected.findings)
 
 

@@ -14,8 +14,9 @@ from tag2box.description.record import Described, Maps
 from tag2box.description.resolving import resolve
 from tag2box.description.whole_photo import WholePhoto
 from tag2box.errors import InputError
-from tag2box.training.competition import Activations, compete, fit_activations
-from tag2box.training.object_maps import ObjectMaps, Objectness, measure_objectness
+from tag2box.training.activations import Activations, fit_activations
+from tag2box.training.competition import compete
+from tag2box.training.object_maps import Objectness, fit_object_maps, measure_objectness
 from tag2box.windows.record import Windows
 from tag2box.windows.search import WindowsConfig
 
@@ -187,12 +188,12 @@ def test_activations_are_a_logistic_regression_on_the_mean_of_the_cells():
 def test_only_photos_of_several_tags_change():
     photos = two_photos()
     maps, windows = photos.maps, photos.windows
-    of = ObjectMaps(np.random.default_rng(1).normal(size=(2, 5)).astype(np.float32), np.zeros(2, np.float32))
+    tags = np.array([[1, 1], [-1, 1]], np.int8)
+    activations = fit_activations(photos, tags)
+    of = fit_object_maps(photos, tags, activations, 2)
     share = np.concatenate(
         [measure_objectness(of(maps[i]), windows[i], windows.sizes[i], 0.25) for i in range(2)]
     )
-    tags = np.array([[1, 1], [-1, 1]], np.int8)
-    activations = fit_activations(photos, tags)
     found = compete((photos, Objectness(share, windows.offsets), tags), of, activations, 0.25).values
     np.testing.assert_array_equal(found[2:], share[2:])
     mixed = of(maps[0]) * activations.shares(maps[0], np.array([0, 1]))

@@ -188,7 +188,7 @@ def test_a_photo_is_run_once_at_each_size(monkeypatch):
     np.testing.assert_allclose(last, whole, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("mode", ["shared", "warp", "pool"])
+@pytest.mark.parametrize("mode", ["shared", "warp", "pool", "pyramid"])
 def test_vectors_depend_on_their_photo_and_box_alone(photos, mode):
     """Not on other photos or boxes, the workers, threads, or whether a photo was in the sample."""
     description = fitted(photos, mode=mode, sample_images=2)

@@ -9,8 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.special import logit
 from sklearn.datasets import load_sample_image
+from tests._describing import random_object_maps
 
+import tag2box.detection.detector as detector_module
 from tag2box.boxes import iou_matrix
 from tag2box.description.config import FeaturesConfig, MapsConfig
 from tag2box.description.context import Context
@@ -19,12 +22,12 @@ from tag2box.description.description import Description
 from tag2box.description.projection import Projection
 from tag2box.description.resolving import resolve
 from tag2box.detection.config import DetectConfig
-from tag2box.detection.detector import Detector
+from tag2box.detection.detector import FORMAT, Detector
 from tag2box.errors import InputError
 from tag2box.runtime.arrays import npy_header, sealed, with_header
 from tag2box.runtime.packing import pack
 from tag2box.training.calibration import Calibration, calibrate
-from tag2box.training.object_maps import ObjectMaps, measure_objectness
+from tag2box.training.object_maps import measure_objectness
 from tag2box.training.scorer import Scorer
 from tag2box.training.scoring import Weights, score_windows
 from tag2box.windows.search import Windows, WindowsConfig, search_windows
@@ -50,7 +53,7 @@ def detector():
     scorer = Scorer(
         Weights(rng.normal(size=(3, 16)), rng.normal(size=3)),
         objectness_weight=0.25,
-        object_maps=ObjectMaps(rng.normal(size=(3, 320)).astype(np.float32), np.zeros(3, np.float32)),
+        object_maps=random_object_maps(rng, 3, 320),
     )
     curves = np.array([[2.0, -1.0], [1.0, 0.0], [0.5, 3.0]])
     return Detector(CLASSES, description, scorer, Calibration(curves), DetectConfig(max_detections=5))
@@ -61,6 +64,7 @@ def with_settings(detector, **settings):
 
 
 def test_detections_obey_the_settings(detector, photo):
+    detector = with_settings(detector, confidence=False)
     voted = detector.detect(photo)
     detector = with_settings(detector, vote_iou=1.0)
     found = detector.detect(photo)
@@ -113,7 +117,7 @@ def contextual(detector):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_cascade_describes_the_windows_that_promise_most(contextual, photo, threads):
     few, description, scorer = (
-        with_settings(contextual, full_windows=7),
+        with_settings(contextual, full_windows=7, max_windows=0),
         contextual.description,
         contextual.scorer,
     )
@@ -128,9 +132,28 @@ def test_a_cascade_describes_the_windows_that_promise_most(contextual, photo, th
     np.testing.assert_array_equal(part.X, X[rows])
     expected = few.select(scorer(X[rows], windows.xyxy[rows], size, whole.map_of(0)), part.windows)
     assert few.detect(photo, threads=threads).xyxy.tolist() == expected.xyxy.tolist()
-    enough, every = (with_settings(contextual, full_windows=n) for n in (len(X), 0))
+    enough, every = (with_settings(contextual, full_windows=n, max_windows=0) for n in (len(X), 0))
     assert enough.detect(photo).score.tolist() == every.detect(photo).score.tolist()
     assert len(windows.xyxy) > 20
+
+
+def test_more_windows_are_searched_than_were_learned_from_where_few_go_through_the_network(
+    contextual, detector, photo, monkeypatch
+):
+    described = []
+    monkeypatch.setattr(
+        detector_module,
+        "describe",
+        lambda *given, **how: described.append(given[1].settings.windows) or describe(*given, **how),
+    )
+    learned = contextual.description.settings.windows
+    for of in (
+        contextual,
+        with_settings(contextual, full_windows=0),
+        with_settings(detector, full_windows=9),
+    ):
+        of.detect(photo)
+    assert described == [replace(learned, max_windows=1000, thin_iou=0.9), learned, learned]
 
 
 def test_a_photo_is_decoded_once(contextual, photo, tmp_path, monkeypatch):
@@ -148,9 +171,9 @@ def test_a_weight_needs_what_it_weighs(detector):
         replace(scorer, object_maps=None)
     with pytest.raises(InputError, match="tag_weight above 0 needs activations"):
         replace(scorer, tag_weight=1.0)
-    maps = ObjectMaps(scorer.object_maps.V[:2], scorer.object_maps.a[:2])
+    maps = random_object_maps(np.random.default_rng(1), 2, 320)
     with pytest.raises(
-        InputError, match=r"object_maps.V must be \(3, \d+\) for these classes, but it is \(2,"
+        InputError, match=r"object_maps.salience.W must be \(3, \d+\) for these classes, but it is \(2,"
     ):
         replace(detector, scorer=replace(scorer, object_maps=maps))
 
@@ -188,13 +211,14 @@ def test_everything_comes_back(contextual, tmp_path):
     assert again.description.settings == contextual.description.settings
 
 
-def test_confidence_rises_with_the_score_and_stays_within_0_and_1(detector, photo):
-    found = replace(detector, settings=DetectConfig(confidence=False)).detect(photo)
-    sure = detector.confidence(found)
+def test_confidences_of_the_same_boxes_are_within_0_and_1_best_first(detector, photo):
+    found = with_settings(detector, confidence=False).detect(photo)
+    sure = detector.detect(photo)
     assert (found.score > 1).any()
     assert ((sure.score >= 0) & (sure.score <= 1)).all()
     for c in range(3):
-        assert (np.diff(sure.score[found.label == c]) <= 0).all()
+        assert (np.diff(sure.score[sure.label == c]) <= 0).all()
+    assert {tuple(box) for box in sure.xyxy.tolist()} == {tuple(box) for box in found.xyxy.tolist()}
 
 
 def test_calibration_is_the_logistic_curve_of_the_best_scores():
@@ -225,7 +249,7 @@ def test_another_network_is_refused(detector, photo):
 def test_a_detector_of_another_version_is_refused(detector, tmp_path):
     content, arrays = pack(detector)
     (tmp_path / "d.npz").write_bytes(
-        with_header({"format": "tag2box detector 2", "content": content}, arrays)
+        with_header({"format": "tag2box detector 99", "content": content}, arrays)
     )
     with pytest.raises(InputError, match=r"d.npz is of another version of tag2box: learn it again"):
         Detector.load(tmp_path / "d.npz")
@@ -234,7 +258,7 @@ def test_a_detector_of_another_version_is_refused(detector, tmp_path):
 def test_another_record_is_no_detector(detector, tmp_path):
     content, arrays = pack(detector.scorer)
     (tmp_path / "d.npz").write_bytes(
-        with_header({"format": "tag2box detector 1", "content": content}, arrays)
+        with_header({"format": f"tag2box detector {FORMAT}", "content": content}, arrays)
     )
     with pytest.raises(InputError, match=r"is not a detector that tag2box saved: it holds something else"):
         Detector.load(tmp_path / "d.npz")
@@ -267,8 +291,8 @@ def test_what_is_no_detector_is_refused(detector, tmp_path):
         Detector.load(path)
 
 
-def test_a_confidence_is_no_higher_than_its_class_is_reliable(detector, photo):
-    calibration = replace(detector.calibration, reliability=np.array([0.5, 1.0, 0.2]))
-    sure = replace(detector, calibration=calibration).detect(photo)
-    plain = detector.detect(photo)
-    np.testing.assert_allclose(sure.score, plain.score * np.array([0.5, 1.0, 0.2])[plain.label])
+def test_what_a_person_judged_shifts_the_logits_of_its_class(detector, photo):
+    shift = np.array([-1.0, 0.0, 2.0])
+    calibration = replace(detector.calibration, shift=shift)
+    sure, plain = replace(detector, calibration=calibration).detect(photo), detector.detect(photo)
+    np.testing.assert_allclose(logit(sure.score), logit(plain.score) + shift[plain.label], atol=1e-6)

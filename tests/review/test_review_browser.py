@@ -67,13 +67,13 @@ def test_correct_by_mouse(page, run):
     page.find("[data-do=accept]").click()
     (accepted,) = page.saved().photo("toy-02").accepted()
     assert accepted.found == (accepted.name, accepted.xyxy)
-    page.drag(page.find(".box.selected [data-handle=nw]"), 40, 60)  # resize
+    page.drag(".box.selected [data-handle=nw]", 40, 60)  # resize
     (resized,) = page.saved().photo("toy-02").accepted()
     assert resized.found == accepted.found
     assert resized.xyxy[0] > accepted.xyxy[0]
     assert resized.xyxy[1] > accepted.xyxy[1]
     assert resized.xyxy[2:] == accepted.xyxy[2:]
-    page.drag(page.find(".box"), -20, -10)  # move
+    page.drag(".box", -20, -10)  # move
     (moved,) = page.saved().photo("toy-02").accepted()
     assert moved.xyxy[0] < resized.xyxy[0]
     width = [b.xyxy[2] - b.xyxy[0] for b in (resized, moved)]
@@ -151,7 +151,7 @@ def test_filters_grid_and_figures(page, run):
         )
     page.saved()
     assert "100 %" in page.text("#figures")
-    assert "more clicks" in page.text("#figures")
+    assert "boxes make it about" in page.text("#further")
     Select(page.find("#show")).select_by_value("reviewed")
     page.until(lambda: page.text("#place").endswith("of 6"))
     page.find("#grid-button").click()
@@ -207,6 +207,60 @@ def test_reload_restart_learn_again_export(run, browser, tmp_path):
     assert list(before.photo("toy-02").accepted()[0].xyxy[:2]) in [b["bbox"][:2] for b in boxes]
 
 
+@pytest.fixture
+def doubting(monkeypatch):
+    """Every tag is suspect: of toys hardly any is."""
+    monkeypatch.setattr("tag2box.review.suspects.SUSPECT", 0.0)
+
+
+def test_one_key_keeps_a_suspect_tag_and_another_changes_it(doubting, page, run):
+    suspects = Session(run).suspects
+    Select(page.find("#order")).select_by_value("tags")
+    page.until(lambda: "order=tags" in page.find("body").get_attribute("data-listed"))
+    page.press(Keys.ESCAPE, Keys.HOME)
+    names = [Session(run).images.ids[n] for n in suspects.order[:3]]
+    first = suspects.of(suspects.order[0], Session(run).state.photo(""))
+    page.until(lambda: page.text("#name") == names[0])
+    assert f"“{first['class']}”" in page.text("#suspect-text")
+    page.press("y")
+    page.until(lambda: page.text("#name") == names[1])
+    page.press("w")
+    page.until(lambda: page.text("#name") == names[2])
+    page.find("[data-do=flipTag]").click()
+    said = page.saved()
+    assert said.photo(names[0]).tags == {first["class"]: first["tag"]}
+    for n, name in zip(suspects.order[1:3], names[1:], strict=True):
+        was = suspects.of(n, Session(run).state.photo(""))
+        assert said.photo(name).tags == {was["class"]: -was["tag"]}
+    page.press("u", "u", "u")
+    page.until(lambda: page.text("#name") == names[0])
+    assert not page.saved().photo(names[0]).tags
+    assert page.problems() == []
+
+
+def sized(page, width, height):
+    """A window of that size."""
+    page.browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False},
+    )
+    page.until(lambda: page.browser.execute_script("return innerWidth") == width)
+
+
+def test_the_controls_stay_in_sight_on_a_small_screen(page):
+    sized(page, 1200, 700)
+    learn = page.find("#learn").rect
+    assert 0 < learn["y"] < learn["y"] + learn["height"] <= 700
+    rows = {round(control.rect["y"]) // 20 for control in page.all("header select, #search, #more summary")}
+    assert len(rows) == 1  # of filters
+    assert page.find("header").size["height"] < 70
+    assert [key.text for key in page.all("#tags kbd")] == [
+        str(n + 1) for n in range(len(page.all("#tags label")))
+    ]
+    assert "open" not in page.find("#box-list button").text
+    page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 @pytest.mark.parametrize("width", [360, 1280, 3840])
 def test_every_width_fits(page, width):
     page.browser.execute_cdp_cmd(
@@ -216,8 +270,13 @@ def test_every_width_fits(page, width):
     page.until(lambda: page.browser.execute_script("return innerWidth") == width)
     assert page.browser.execute_script("return document.documentElement.scrollWidth") <= width
     assert page.find("#stage").size["height"] > 200
-    for control in page.all("header button, main button, select, input"):
+    unfold = "document.getElementById('more').open = arguments[0]"  # what is not shown has no name
+    page.browser.execute_script(unfold, True)
+    shown = [each for each in page.all("header button, main button, select, input") if each.is_displayed()]
+    assert len(shown) > 12
+    for control in shown:
         assert control.accessible_name, control.get_attribute("outerHTML")
+    page.browser.execute_script(unfold, False)
     page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 

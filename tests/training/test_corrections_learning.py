@@ -29,6 +29,7 @@ from tag2box.training.learned import Learned
 from tag2box.training.retraining import RetrainConfig
 from tag2box.training.scorer import Scorer
 from tag2box.training.scoring import Weights, score_photos
+from tag2box.training.two_stream import TwoStreamConfig
 from tag2box.windows.search import Windows
 
 N_IMAGES, N_WINDOWS, D = 24, 20, 8
@@ -61,7 +62,8 @@ def learned_from_tags(described, tags, W, b):
 
 
 def as_findings(best):
-    return Findings(*best, Calibration(np.array([[1.0, 0.0]])))
+    sure = tuple(np.full(len(rows), 0.5) for rows in best.rows)
+    return Findings(*best[:3], sure, sure, Calibration(np.array([[1.0, 0.0]])))
 
 
 def said(windows, tags, right=(), wrong=(), whole=()):
@@ -131,7 +133,7 @@ def test_what_a_person_shows_is_found_in_other_photos(data):
     right = [i * N_WINDOWS + 3 for i in shown]
     wrong = [i * N_WINDOWS + 7 for i in range(12)]
     rows, corrections = said(windows, tags, right, wrong, whole=shown)
-    after = learn_corrected(described.X[rows], corrections, learned, config, 1.0)
+    after = learn_corrected(described.X[rows], corrections, learned, config, TwoStreamConfig(), 1.0)
     (mined,) = after.findings.rows
     assert windows.image_of(mined).tolist() == list(range(4, 12))  # the others have an accepted box
     assert (mined % N_WINDOWS == 3).mean() > 0.7
@@ -145,7 +147,7 @@ def test_boxes_nobody_judged_are_learned_from_where_most_of_the_judged_are_right
     """Of six photos that were reviewed so many had the right box; without any accepted box all stay."""
     windows, _, tags = data
     found = np.arange(12) * N_WINDOWS + 3
-    findings = as_findings(Best((found,), (np.ones(12),), (windows.xyxy[found],)))
+    findings = as_findings(Best((found,), (np.ones(12),), (windows.xyxy[found],), (np.zeros(12),)))
     apart = [iou_matrix(windows[i], windows[i][[3]])[:, 0] for i in range(6)]
     elsewhere = np.array([i * N_WINDOWS + overlap.argmin() for i, overlap in enumerate(apart)])
     assert all(overlap.min() < RIGHT for overlap in apart)
@@ -164,7 +166,9 @@ def test_few_accepted_boxes_stay_near_the_tags_and_many_do_not(data):
     for n in (1, 10):
         rows, corrections = said(windows, tags, np.arange(n) * N_WINDOWS + 3)
         config = RetrainConfig(C=1e-9)
-        after = learn_corrected(described.X[rows], corrections, learned, config, 1.0).weights
+        after = learn_corrected(
+            described.X[rows], corrections, learned, config, TwoStreamConfig(), 1.0
+        ).weights
         share = FROM_TAGS / (FROM_TAGS + n)
         assert_allclose(after.W, share * start.W, rtol=1e-5)
         assert_allclose(after.b, share * start.b, rtol=1e-5)
@@ -188,7 +192,11 @@ def test_learning_again_computes_only_what_depends_on_corrections(review_run, tm
     correct(run, *events)
 
     costs = fit_run(run.images, run.config, home, workers=1)
-    assert {name for name, cost in costs.items() if not cost["reused"]} == {"judged", "corrected"}
+    assert {name for name, cost in costs.items() if not cost["reused"]} == {
+        "judged",
+        "corrected",
+        "tag_scores",
+    }
     assert all(p.read_bytes() == content for p, content in kept.items())
     assert (home / "detector.npz").read_bytes() != before
     again = RunFolder(home)

@@ -22,7 +22,8 @@ from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
 from tag2box.networks.onnx_writer import Graph
 from tag2box.run.settings import prepare
-from tag2box.training.object_maps import fit_object_maps, measure_all, measure_objectness
+from tag2box.training.activations import Activations, fit_activations
+from tag2box.training.object_maps import FEW, PLACES, fit_object_maps, measure_all, measure_objectness
 from tag2box.windows.record import Windows
 from tag2box.windows.search import WindowsConfig, find_windows
 
@@ -48,19 +49,64 @@ def random_maps(n, seed=0):
     return Maps(X, np.arange(n + 1) * H * W, np.tile([H, W], (n, 1)))
 
 
-def test_the_direction_is_the_regression_of_the_energy_on_the_components():
+def object_maps(photos, tags, components=2):
+    return fit_object_maps(photos, tags, fit_activations(photos, tags), components)
+
+
+def without_places(maps):
+    """Cells less what photos have in common at their place, (n, H, W, C): place by place."""
+    X = maps.X.reshape(-1, H, W, C).astype(np.float64)
+    rows, columns = ((np.arange(PLACES) + 0.5) / PLACES * n for n in (H, W))
+    common = X.sum(axis=0)[rows.astype(int)][:, columns.astype(int)] / (len(X) + FEW)
+    common -= common.mean(axis=(0, 1))
+    for y in range(H):
+        for x in range(W):
+            X[:, y, x] -= common[int((y + 0.5) / H * PLACES), int((x + 0.5) / W * PLACES)]
+    return X
+
+
+def test_salience_is_the_regression_of_the_energy_on_the_components():
     maps = random_maps(9)
     tags = np.array([[1], [1], [-1], [1], [0], [1], [-1], [1], [1]], np.int8)
     images = np.flatnonzero(tags[:, 0] == 1)
-    cells = np.concatenate([maps[i].reshape(-1, C) for i in images]).astype(np.float64)
+    inner = without_places(maps)
+    cells = inner[images].reshape(-1, C)
     energy = np.abs(cells).sum(axis=1).reshape(len(images), -1)
     energy -= energy.mean(axis=1, keepdims=True)
     for m in (1, 2, 5):
         pca = PCA(m).fit(cells)
         fitted = LinearRegression(fit_intercept=False).fit(pca.transform(cells), energy.ravel())
-        expected = np.maximum(fitted.predict(pca.transform(maps[3].reshape(-1, C).astype(np.float64))), 0)
-        map_ = fit_object_maps(described(maps), tags, m)(maps[3])[0]
-        np.testing.assert_allclose(map_.ravel(), expected, atol=1e-3 * expected.max())
+        expected = np.maximum(fitted.predict(pca.transform(inner[3].reshape(-1, C))), 0)
+        nothing = Activations(np.zeros((1, C), np.float32), np.zeros(1, np.float32))
+        map_ = fit_object_maps(described(maps), tags, nothing, m)(maps[3])[0]
+        np.testing.assert_allclose(map_.ravel(), expected / expected.max(), atol=1e-3)
+
+
+def test_a_map_is_salience_and_activation_each_from_0_to_1():
+    maps, tags = random_maps(9), np.array([[1, -1]] * 4 + [[-1, 1]] * 5, np.int8)
+    activations = fit_activations(described(maps), tags)
+    both = fit_object_maps(described(maps), tags, activations, 2)
+    nothing = Activations(np.zeros_like(activations.U), activations.d)
+    salient = fit_object_maps(described(maps), tags, nothing, 2)(maps[1])
+    active = without_places(maps)[1] @ activations.U.T.astype(np.float64)
+    active = np.maximum(active - active.mean(axis=(0, 1)), 0)
+    active = (active / active.max(axis=(0, 1))).transpose(2, 0, 1)
+    np.testing.assert_allclose(both(maps[1]), salient + active, atol=1e-3)
+    np.testing.assert_allclose(salient.max(axis=(1, 2)), 1)
+
+
+def test_what_all_photos_have_at_a_place_is_no_object():
+    """The left border is bright in every photo, whatever it shows; the object is elsewhere, and weaker."""
+    rng, n = np.random.default_rng(2), 400
+    X = 0.1 * rng.normal(size=(n, H, W, C))
+    X[:, :, 0, 5] += 2
+    tags = np.where(np.arange(n)[:, None] % 2, 1, -1).astype(np.int8)
+    X[1::2, 2:4, 4:7, 2] += 2  # the place is common to half of the photos: half of it is taken out
+    X[::2, rng.integers(0, H, n // 2), rng.integers(1, W, n // 2), 7] += 2
+    maps = Maps(X.reshape(-1, C).astype(np.float32), np.arange(n + 1) * H * W, np.tile([H, W], (n, 1)))
+    map_ = object_maps(described(maps), tags)(maps[1])[0]
+    assert map_[2:4, 4:7].mean() > 3 * map_[:, 0].mean()
+    assert np.unravel_index(map_.argmax(), (H, W)) in [(y, x) for y in (2, 3) for x in (4, 5, 6)]
 
 
 def test_a_planted_object_is_framed():
@@ -79,7 +125,7 @@ def test_a_planted_object_is_framed():
     windows = Windows(np.concatenate(boxes), np.arange(n + 1) * 32, np.tile([W * 10, H * 10], (n, 1)))
     tags = np.ones((n, 1), np.int8)
     photos = described(Maps(X, maps.offsets, maps.shape), windows)
-    objectness = measure_all(photos, fit_object_maps(photos, tags, 2), 0.25).values
+    objectness = measure_all(photos, object_maps(photos, tags), 0.25).values
     best = objectness.reshape(n, 32).argmax(axis=1)
     np.testing.assert_array_equal([boxes[i][b] for i, b in enumerate(best)], true)
 
@@ -115,9 +161,9 @@ def test_a_map_of_nothing_says_nothing():
     assert not measure_objectness(np.zeros((3, 4, 5), np.float32), boxes, size, 0.25).any()
     assert measure_objectness(np.zeros((3, 4, 5), np.float32), boxes[:0], size, 0.25).shape == (0, 3)
     flat = Maps(np.ones((8, 4), np.float16), np.array([0, 4, 8]), np.full((2, 2), 2))
-    object_maps = fit_object_maps(described(flat), np.array([[1, -1], [1, -1]], np.int8), 2)
-    assert np.isfinite(object_maps.V).all()
-    assert not object_maps(flat[0]).any()
+    of = object_maps(described(flat), np.array([[1, -1], [1, -1]], np.int8))
+    assert np.isfinite(of.salience.W).all()
+    assert not of(flat[0]).any()
 
 
 def test_a_map_has_a_cell_for_every_stride_of_the_resized_photo():
@@ -179,7 +225,7 @@ def test_the_map_finds_aeroplanes(voc_folder):
     windows, settings = find_windows(images, WindowsConfig(), 2), maps_at(512)
     maps = Maps.concatenate([Maps.of_image(photo_map(path, settings)) for path in images.paths])
     photos = described(maps, windows)
-    objectness = measure_all(photos, fit_object_maps(photos, images.tags, 2), 0.25)
+    objectness = measure_all(photos, object_maps(photos, images.tags), 0.25)
     rows = windows.best_of(np.arange(len(images)), objectness.values[:, 0])
     boxes = Detections(
         image=np.arange(len(images)),

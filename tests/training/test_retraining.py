@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests._describing import random_object_maps
 
 from tag2box.boxes import iou_matrix
 from tag2box.description.record import Described, Maps
 from tag2box.errors import InputError
+from tag2box.training.activations import Activations
 from tag2box.training.calibration import calibrate
-from tag2box.training.competition import Activations
-from tag2box.training.findings import agreement, best_windows, find_best
+from tag2box.training.findings import best_windows, find_best
 from tag2box.training.initial import InitialConfig
 from tag2box.training.known import Known
-from tag2box.training.object_maps import ObjectMaps, Objectness, measure_objectness
+from tag2box.training.object_maps import Objectness, measure_objectness
 from tag2box.training.retraining import RetrainConfig, find_boxes, label_windows, retrain
 from tag2box.training.scorer import Scorer
 from tag2box.training.scoring import Weights
@@ -82,13 +83,13 @@ def many():
 def scorer(many):
     """One that has every term."""
     rng = np.random.default_rng(3)
-    V, U = rng.random((2, 3)).astype(np.float32), rng.normal(size=(2, 3)).astype(np.float32)
+    U = rng.normal(size=(2, 3)).astype(np.float32)
     return Scorer(
         Weights(rng.normal(size=(2, 6)), rng.normal(size=2)),
         objectness_weight=0.7,
         streams_weight=0.4,
         tag_weight=0.3,
-        object_maps=ObjectMaps(V, np.float32([0.4, 0.5])),
+        object_maps=random_object_maps(rng, 2, 3),
         two_stream=many[1],
         activations=Activations(U, np.float32([0.1, -0.2])),
     )
@@ -108,14 +109,19 @@ def test_findings_are_those_of_the_formula_photo_by_photo(many, scorer):
             streams = scorer.two_stream.log_scores(X.astype(np.float32), objectness)
             out.append(linear + 0.7 * objectness + 0.4 * streams + 0.3 * logit)
     slow = best_windows(windows, known.tags, with_tags, 0.7)
-    by_map = best_windows(windows, known.tags, known.objectness.by_image(known.objectness.values), 0.7)
+    by_map = best_windows(windows, known.tags, known.objectness.by_image(known.objectness.values))
     findings = find_best(scorer, known, 0.7)
     for name in ("rows", "scores", "boxes"):
         for ours, expected in zip(getattr(findings, name), getattr(slow, name), strict=True):
             np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-4)
     expected = calibrate(np.stack([scores.max(axis=0) for scores in without]), known.tags)
     np.testing.assert_allclose(findings.calibration.curves, expected, rtol=1e-3)
-    np.testing.assert_allclose(findings.calibration.reliability, agreement(slow.boxes, by_map.boxes))
+    for c, features in enumerate(findings.features):
+        near = [
+            iou_matrix(a[None], b[None])[0, 0] for a, b in zip(slow.boxes[c], by_map.boxes[c], strict=True)
+        ]
+        np.testing.assert_allclose(features[:, 2], near, rtol=1e-4)
+        np.testing.assert_allclose(features[:, 1], slow.shares[c], rtol=1e-4, atol=1e-6)
 
 
 def test_objectness_decides_where_its_weight_is_beyond_any_score(many, scorer):
@@ -190,11 +196,3 @@ def test_a_part_of_the_object_becomes_a_negative():
 def test_bad_settings_are_refused(wrong):
     with pytest.raises(InputError):
         RetrainConfig(**wrong)
-
-
-def test_agreement_counts_the_boxes_that_two_ways_have_in_common():
-    xyxy = np.array([[0, 0, 10, 10], [0, 0, 10, 8], [0, 0, 10, 6], [20, 20, 30, 30]], np.float32)
-    boxes, others = [xyxy[[0, 0, 0, 3]]], [xyxy[[0, 1, 2, 0]]]  # overlaps of 1, 0.8, 0.6 and 0
-    assert agreement(boxes, others) == pytest.approx([3 / 6])
-    none = np.empty((0, 4), np.float32)
-    assert agreement([none], [none]) == pytest.approx([0.5])

@@ -8,7 +8,15 @@ from tag2box.description.record import Described
 from tag2box.errors import InputError
 from tag2box.training.known import Known
 from tag2box.training.object_maps import Objectness
-from tag2box.training.two_stream import TwoStream, TwoStreamConfig, _loss_of, _parts, train_two_stream
+from tag2box.training.two_stream import (
+    Shown,
+    TwoStream,
+    TwoStreamConfig,
+    _loss_of,
+    _parts,
+    fit_two_stream,
+    train_two_stream,
+)
 from tag2box.windows.record import Windows
 
 
@@ -27,7 +35,7 @@ def problem(n_photos=6, windows=5, d=4, n_classes=3, seed=0):
     return known_of(X, offsets, tags, rng.random((len(X), n_classes)).astype(np.float32))
 
 
-def slow_loss(theta, known, prior):
+def slow_loss(theta, known, prior, shown=None):
     """The loss as the docstring writes it, photo by photo and window by window."""
     described, tags, objectness = known.described, known.tags, known.objectness
     n_classes, d = tags.shape[1], described.X.shape[1]
@@ -39,9 +47,14 @@ def slow_loss(theta, known, prior):
         what /= 1 + what.sum(axis=1, keepdims=True)
         where = np.exp(X @ T[n_classes:, :d].T + prior * objectness[i])
         where /= where.sum(axis=0)
-        phi = (what * where).sum(axis=0)
+        both = what * where if shown is None else what * where * shown.windows.get(i, 1)
+        phi = both.sum(axis=0)
         for c in range(n_classes):
-            total -= {1: np.log(phi[c]), -1: np.log(1 - phi[c]), 0: 0.0}[int(tags[i, c])]
+            total -= (1 if shown is None else shown.weight[i, c]) * {
+                1: np.log(phi[c]),
+                -1: np.log(1 - phi[c]),
+                0: 0.0,
+            }[int(tags[i, c])]
     return total
 
 
@@ -53,6 +66,26 @@ def test_value_and_gradient_are_those_of_the_formula():
     assert value == pytest.approx(slow_loss(theta, known, 2.0), rel=1e-5)
     expected = approx_fprime(theta, slow_loss, 1e-6, known, 2.0)
     np.testing.assert_allclose(gradient.ravel(), expected, rtol=1e-3, atol=1e-3)
+
+
+def test_so_they_are_with_what_a_person_has_shown():
+    known, rng = problem(), np.random.default_rng(3)
+    windows = {i: np.vstack([rng.random((4, 3)) < 0.5, np.ones((1, 3), bool)]) for i in (1, 4)}
+    shown = Shown(windows, rng.uniform(0.5, 3, (6, 3)).astype(np.float32))
+    (part,) = _parts(known, shown)
+    theta = rng.normal(size=2 * 3 * 5)
+    value, gradient = _loss_of(theta.reshape(6, 5).astype(np.float32), np.float32(2), part)
+    assert value == pytest.approx(slow_loss(theta, known, 2.0, shown), rel=1e-5)
+    expected = approx_fprime(theta, slow_loss, 1e-6, known, 2.0, shown)
+    np.testing.assert_allclose(gradient.ravel(), expected, rtol=1e-3, atol=2e-3)
+
+
+def test_learning_goes_on_from_another_head():
+    known, config = problem(n_photos=12), TwoStreamConfig(prior=1.0, iterations=300)
+    whole = train_two_stream(known, config)
+    again = fit_two_stream(known, config, start=whole)
+    assert len(again.trace) < 5  # it begins where it ends
+    np.testing.assert_allclose(again.W, whole.W, atol=0.05)
 
 
 def test_scores_are_the_logarithms_of_both_streams():

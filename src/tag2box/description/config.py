@@ -46,7 +46,7 @@ class FeaturesConfig(Settings):
         The precision of the network; "auto" measures which is the fastest on this machine. The built-in
         networks know "int8".
     runtime : {"openvino", "onnxruntime"}, default="openvino"
-        What runs the network; the second needs `pip install "tag2box[onnxruntime]"`.
+        What runs the network; the second needs the extra `onnxruntime`.
     device : str, default="auto"
         An OpenVINO device, or of onnxruntime CUDA, CoreML, DirectML or CPU; "auto" is a GPU if the runtime
         offers one, else the CPU.

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.description.config import MapsConfig
-from tag2box.description.crops import cell_weights
+from tag2box.description.crops import box_sums
 from tag2box.description.record import Maps
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
@@ -53,28 +53,29 @@ class Context:
     ) -> NDArray[np.float32]:
         """(n, 2k) of the `boxes` of one photo of `size` (width, height), from its last map (h, w, c)."""
         cells = (np.asarray(map_, np.float32) - self.mean) @ self.U
-        h, w, k = cells.shape
-        shares = boxes / np.tile(size, 2).astype(np.float64)
-        margin = self.ring * np.tile(shares[:, 2:] - shares[:, :2], 2) * np.array([-1, -1, 1, 1])
-        inside, outside = (_overlaps(edges, h, w) for edges in (shares, shares + margin))
-        flat = np.asarray(cells.reshape(-1, k), np.float32)
-        inner, around = (_mean(weights, flat) for weights in (inside, outside - inside))
-        vectors = np.concatenate([inner, inner - around], axis=1)
+        h, w, _ = cells.shape
+        inside = boxes.astype(np.float64) * np.tile([w, h] / size.astype(np.float64), 2)  # in cells
+        outside = inside + self.ring * np.tile(inside[:, 2:] - inside[:, :2], 2) * np.array([-1, -1, 1, 1])
+        (inner, area), (outer, whole) = (_sums(cells, edges) for edges in (inside, outside))
+        mean = _mean(inner, area)
+        vectors = np.concatenate([mean, mean - _mean(outer - inner, whole - area)], axis=1)
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors * (self.length / np.where(norms > 0, norms, 1)), np.float32)
 
 
-def _overlaps(edges: NDArray[np.float64], h: int, w: int) -> NDArray[np.float64]:
-    """How much of each of h x w cells lies in each box, (n, h w); boxes in shares of the photo."""
-    rows, columns = cell_weights(edges[:, [1, 3]], h), cell_weights(edges[:, [0, 2]], w)
-    return (rows[:, :, None] * columns[:, None]).reshape(-1, h * w)
+def _sums(
+    cells: NDArray[np.floating], edges: NDArray[np.floating]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The sum of the cells in each box, (n, k), and how many they are, (n, 1): as far as the map reaches."""
+    h, w, _ = cells.shape
+    sides = np.clip(edges[:, 2:], 0, (w, h)) - np.clip(edges[:, :2], 0, (w, h))
+    return box_sums(cells, edges), sides.prod(axis=1, keepdims=True)
 
 
-def _mean(weights: NDArray[np.floating], cells: Floats) -> Floats:
-    """Weighted means of the cells, (n, k); zeros where nothing has a weight, as around the whole photo."""
-    total = weights.sum(axis=1, keepdims=True)
-    covered = total > 1e-6
-    return np.asarray(np.where(covered, weights / np.where(covered, total, 1), 0), np.float32) @ cells
+def _mean(sums: NDArray[np.float64], area: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Zeros where there is no area, as around the whole photo."""
+    covered = area > 1e-6
+    return np.where(covered, sums / np.where(covered, area, 1), 0)
 
 
 def fit_context(maps: Maps, config: MapsConfig) -> Context:

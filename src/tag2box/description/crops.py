@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["cell_weights", "crop_map", "max_pool", "pool_map"]
+__all__ = ["box_sums", "cell_weights", "crop_map", "max_pool", "pool_map"]
 
 Map = NDArray[np.float32]
 # Windows per product of `pool_map`: each has one shape, so that a row does not depend on the others.
@@ -69,6 +69,37 @@ def max_pool(source: Map, boxes: NDArray[np.float32], grid: int, out: Map) -> No
                         cell = source[y, x]
                         for k in range(c):
                             best[k] = max(best[k], cell[k])
+
+
+def box_sums(source: NDArray[np.floating], boxes: NDArray[np.floating]) -> NDArray[np.float64]:
+    """The integral of a map (h, w, c) over each box, (n, c); boxes in cells, outside of the map it is 0.
+
+    By sums over all that lies above and to the left of a point: the cost does not depend on the boxes' size.
+    """
+    h, w, c = source.shape
+    upto = np.zeros((h + 1, w + 1, c))
+    upto[1:, 1:] = np.asarray(source, np.float64).cumsum(axis=0).cumsum(axis=1)
+    out = np.zeros((len(boxes), c))
+    _add_corners(upto, np.clip(boxes, 0, (w, h, w, h)), out)
+    return out
+
+
+@kernel
+def _add_corners(upto: NDArray[np.float64], boxes: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+    """Add the sums up to the four corners of each box, with their signs; between cells they are bilinear."""
+    h, w, c = upto.shape
+    for n in range(len(boxes)):
+        for i in range(4):
+            x, y = boxes[n, 2 * (i % 2)], boxes[n, 1 + 2 * (i // 2)]
+            sign = 1.0 if i in (0, 3) else -1.0
+            left, top = min(int(x), w - 2), min(int(y), h - 2)
+            fx, fy = x - left, y - top
+            p, q = sign * (1 - fy) * (1 - fx), sign * (1 - fy) * fx
+            r, s = sign * fy * (1 - fx), sign * fy * fx
+            above, below = upto[top], upto[top + 1]
+            for k in range(c):
+                out[n, k] += p * above[left, k] + q * above[left + 1, k]
+                out[n, k] += r * below[left, k] + s * below[left + 1, k]
 
 
 def cell_weights(edges: NDArray[np.float64], n: int) -> NDArray[np.float64]:

@@ -73,7 +73,7 @@ def draw_photos(photos: Photos, settings: DescriptionConfig) -> Photos:
     return photos.take(np.sort(order[:most]).tolist())
 
 
-@stage("sample", version=1)
+@stage("sample", version=2)
 def sample_photos(
     photos: Photos, settings: DescriptionConfig, *, workers: int | None = 1, progress: Progress = silent
 ) -> Raw:
@@ -87,7 +87,7 @@ def sample_photos(
     return Raw.concatenate(parts)
 
 
-@stage("described", version=1)
+@stage("described", version=2)
 def describe_photos(
     photos: Photos,
     description: Description,

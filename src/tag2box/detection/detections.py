@@ -5,12 +5,13 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import as_boxes
+from tag2box.data.decoding import Source
 from tag2box.errors import InputError
 from tag2box.names import check_names
 from tag2box.runtime.arrays import read_with_header, with_header
@@ -68,6 +69,8 @@ class Detections:
     label: NDArray[np.intp]
     ids: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
+    # For notebooks alone: not saved, not compared, kept in slices. See `with_photos`.
+    _photos: ClassVar[tuple[Source, ...] | None] = None
 
     def __post_init__(self) -> None:
         checked = {
@@ -123,6 +126,33 @@ class Detections:
             np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS
         )
         return Detections(image, xyxy, score, label, names[0] if ids is None else tuple(ids), names[1])
+
+    def with_photos(self, photos: Sequence[Source]) -> "Detections":
+        """Name the photos that the boxes are in, so that a notebook shows them.
+
+        Detections of `Tag2Box.predict` name theirs already. The photos are not saved with the boxes.
+
+        Parameters
+        ----------
+        photos : sequence of str, Path, ndarray or PIL.Image.Image
+            The photos, one for each image, in the order of `ids`.
+
+        Returns
+        -------
+        Detections
+            The same boxes; a notebook shows them drawn.
+        """
+        needed = int(self.image.max(initial=-1)) + 1 if self.ids is None else len(self.ids)
+        if len(photos) < needed:
+            raise InputError(f"there are {needed} images, but {len(photos)} photos: give one for each")
+        shown = copy(self)
+        object.__setattr__(shown, "_photos", tuple(photos))
+        return shown
+
+    def _repr_html_(self) -> str:
+        from tag2box.detection.html import as_html
+
+        return as_html(self, self._photos)
 
     def to_supervision(self) -> Any:
         """Convert to `supervision.Detections`.

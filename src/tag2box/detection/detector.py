@@ -16,6 +16,7 @@ from tag2box.data.decoding import Source
 from tag2box.description.describe import describe
 from tag2box.description.description import Description
 from tag2box.description.photos import Photos
+from tag2box.description.record import Described
 from tag2box.detection.config import DetectConfig
 from tag2box.detection.detections import Detections
 from tag2box.detection.suppression import detect_windows
@@ -29,13 +30,16 @@ from tag2box.runtime.parts import BROKEN
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
 from tag2box.training.calibration import Calibration
+from tag2box.training.confidence import log_shares, overlaps
+from tag2box.training.findings import log_areas
+from tag2box.training.object_maps import measure_objectness
 from tag2box.training.scorer import Scorer
 from tag2box.windows.record import Windows
 
 __all__ = ["Detector", "detect_photos"]
 
 # Raised when a detector of before could no longer be read, or would see other numbers in a photo.
-NAME, FORMAT = "tag2box detector", 1
+NAME, FORMAT = "tag2box detector", 2
 
 
 @stored
@@ -120,9 +124,42 @@ class Detector:
         self.description.settings.check_network()
         choose = self.promising if self.settings.full_windows else None
         with one_thread():  # products of one photo are small
-            photo = describe(source, self.description, choose=choose, threads=threads)
-            windows = photo.windows
-            return self.select(self.scorer(photo.X, windows.xyxy, windows.sizes[0], photo.map_of(0)), windows)
+            photo = describe(source, self.searching, choose=choose, threads=threads)
+            scores, objectness = self.scores(photo)
+            return self.select(scores, photo.windows, objectness)
+
+    def scores(self, photo: Described) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+        """Score the windows of one photo.
+
+        Parameters
+        ----------
+        photo : Described
+            The photo.
+
+        Returns
+        -------
+        tuple of ndarray of shape (n, n_classes)
+            The score of each window for each class, and its objectness; None where nobody measures that.
+        """
+        boxes, size, map_ = photo.windows.xyxy, photo.windows.sizes[0], photo.map_of(0)
+        objectness = None
+        if self.scorer.object_maps is not None and map_ is not None and len(boxes):
+            objectness = measure_objectness(self.scorer.object_maps(map_), boxes, size, self.scorer.ring)
+        return self.scorer(photo.X, boxes, size, map_, objectness=objectness), objectness
+
+    @property
+    def searching(self) -> Description:
+        """How a new photo is described: with more windows than in learning, where few of them cost much."""
+        description, settings = self.description, self.settings
+        if not (settings.full_windows and settings.max_windows and description.context):
+            return description
+        searched = description.settings.windows
+        wider = replace(
+            searched,
+            max_windows=max(settings.max_windows, searched.max_windows),
+            thin_iou=max(settings.thin_iou, searched.thin_iou),
+        )
+        return replace(description, settings=replace(description.settings, windows=wider))
 
     def promising(
         self, windows: Windows, around: NDArray[np.floating], map_: NDArray[np.floating]
@@ -151,7 +188,9 @@ class Detector:
         best = self.scorer(X, windows.xyxy, windows.sizes[0], map_).max(axis=1)
         return np.sort(np.argsort(-best, kind="stable")[:most])
 
-    def select(self, scores: NDArray[np.float32], windows: Windows) -> Detections:
+    def select(
+        self, scores: NDArray[np.float32], windows: Windows, objectness: NDArray[np.float32] | None = None
+    ) -> Detections:
         """Turn the scores of one photo's windows into boxes.
 
         Parameters
@@ -160,6 +199,8 @@ class Detector:
             The score of each window for each class.
         windows : Windows
             The windows.
+        objectness : ndarray of shape (n, n_classes), default=None
+            Their objectness, which tells more of how likely a box is right.
 
         Returns
         -------
@@ -174,25 +215,39 @@ class Detector:
             vote_iou=settings.vote_iou,
             classes=self.classes,
         )
-        boxes = boxes[_first(boxes.label, settings.max_detections)]
+        first = _first(boxes.label, settings.max_detections)
         if settings.confidence:
-            boxes = self.confidence(boxes)
-        return boxes[boxes.score >= settings.min_score]
+            features = self.features(boxes, windows, objectness)
+            boxes = replace(boxes, score=self.calibration(features, boxes.label))
+        boxes = boxes[first]
+        boxes = boxes[boxes.score >= settings.min_score]
+        return boxes[np.lexsort((-boxes.score, boxes.label))]
 
-    def confidence(self, detections: Detections) -> Detections:
-        """Turn scores into confidences.
+    def features(
+        self, detections: Detections, windows: Windows, objectness: NDArray[np.float32] | None = None
+    ) -> NDArray[np.float64]:
+        """Measure what tells how likely boxes are right.
 
         Parameters
         ----------
         detections : Detections
-            Detections with margins of the SVM as scores.
+            All boxes of one photo, with margins of the SVM as scores.
+        windows : Windows
+            The windows of the photo.
+        objectness : ndarray of shape (n_windows, n_classes), default=None
+            Their objectness.
 
         Returns
         -------
-        Detections
-            The same with confidences in [0, 1].
+        ndarray of shape (n, n_features)
+            What `calibration` makes confidences of.
         """
-        return replace(detections, score=self.calibration(detections.score, detections.label))
+        score, label = detections.score, detections.label
+        overlap = np.full(len(label), np.nan)
+        if objectness is not None and len(objectness):
+            overlap = overlaps(detections.xyxy, windows.xyxy[objectness.argmax(axis=0)][label])
+        areas = log_areas(detections.xyxy, windows.sizes[0])
+        return self.calibration.features(score, label, log_shares(score, label), overlap, areas)
 
     def save(self, path: str | Path) -> None:
         """Write the detector to a file.
@@ -239,7 +294,7 @@ class Detector:
         return detector
 
 
-@stage("detections", version=1)
+@stage("detections", version=2)
 def detect_photos(
     photos: Photos, detector: Detector, *, workers: int | None = 1, progress: Progress = silent
 ) -> Detections:

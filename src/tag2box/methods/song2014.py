@@ -27,7 +27,7 @@ def song2014(known: Known, config: Config, run: Run) -> Learned:
 
     # 1. Neighbors: the nearest window in every image, and how many of the k nearest images are positive.
     drawn = draw_images(tags, cover.most_images)
-    compared = run.per_photo(compare, (described, drawn), cover.dimensions)
+    compared = run.per_photo(compare, (described, drawn), cover.dimensions, cover.seed_dimensions)
     degrees = run.per_photo(count_neighbors, np.arange(len(tags)), compared, tags, cover.k)
 
     # 2. Cover: few windows S whose neighbors reach nearly every positive image, F(S) >= alpha F(V).

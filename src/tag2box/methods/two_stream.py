@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from tag2box.config import Config
 from tag2box.runtime.stages import Run
-from tag2box.training.competition import compete, fit_activations
+from tag2box.training.activations import fit_activations
+from tag2box.training.competition import compete
 from tag2box.training.findings import find_best
 from tag2box.training.known import Known
 from tag2box.training.learned import Learned
@@ -24,19 +25,19 @@ def two_stream(known: Known, config: Config, run: Run) -> Learned:
     """Maps that compete, a head of two streams, and an SVM on the boxes that they find."""
     described, tags, maps = known.described, known.tags, config.maps
 
-    # 1. Object maps: where the network's last map shows what the photos of a class share.
-    object_maps = run(fit_object_maps, described, tags, maps.components)
+    # 1. Object maps: where the network's last map shows what the photos of a class share, and others lack.
+    activations = run(fit_activations, described, tags)
+    object_maps = run(fit_object_maps, described, tags, activations, maps.components)
     alone = run.per_photo(measure_all, described, object_maps, maps.ring)
 
     # 2. Competition: the tags of a photo share its object maps among them.
-    activations = run(fit_activations, described, tags)
     objectness = run.per_photo(compete, (described, alone, tags), object_maps, activations, maps.ring)
     known = replace(known, objectness=objectness)
 
     # 3. The prior: how much the object maps are to be trusted, where that is left to the tags.
     settings = config.two_stream
     if settings.prior == "auto":
-        settings = replace(settings, prior=run(choose_prior, known, alone, settings).prior)
+        settings = replace(settings, prior=run(choose_prior, known, settings).prior)
 
     # 4. Two streams: what is in a window, and which window of its photo it is.
     head = run(train_two_stream, known, settings)

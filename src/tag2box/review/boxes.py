@@ -23,7 +23,7 @@ from tag2box.runtime.progress import Progress, silent
 
 __all__ = ["ReviewBoxes", "load_boxes", "review_boxes", "review_key", "teaching_order"]
 
-VERSION = 5
+VERSION = 6
 # Seconds to wait for another page that keeps the same.
 PATIENCE = 30.0
 # Photos that are chosen one after the other; those behind them come by what they are worth then.
@@ -93,7 +93,7 @@ def review_boxes(run: RunFolder, progress: Progress = silent) -> ReviewBoxes:
         image=mined.image,
         xyxy=mined.xyxy,
         label=mined.label,
-        confidence=detector.confidence(mined).score,
+        confidence=mined.score,
         doubt=doubt,
         order=teaching_order(mined.image, mined.label, doubt),
     )

@@ -14,7 +14,7 @@ from tag2box.review.boxes import ReviewBoxes
 
 __all__ = ["Index", "Wanted"]
 
-ORDERS = ("teaching", "confident", "name", "random")
+ORDERS = ("teaching", "tags", "confident", "name", "random")
 SHOWS = ("all", "open", "reviewed", "skipped", "doubtful", "moved")
 # A box is doubtful from here on: that of the median margin has 0.37.
 DOUBTFUL = 0.5
@@ -45,7 +45,10 @@ class Wanted:
 
 
 class Index:
-    """teaching: photos by what they teach, and random ones; drawn: the random order; moved: by learning."""
+    """teaching: photos by what they teach, and random ones; drawn: the random order; moved: by learning.
+
+    suspects: photos by the tag of theirs that is most likely wrong.
+    """
 
     def __init__(self, images: ImageSet, boxes: ReviewBoxes) -> None:
         n = len(images)
@@ -61,7 +64,7 @@ class Index:
         np.maximum.at(self._best, boxes.image, boxes.confidence)
         self._doubt = np.zeros(n)
         np.maximum.at(self._doubt, boxes.image, boxes.doubt)
-        self.teaching = self.drawn = boxes.order
+        self.teaching = self.drawn = self.suspects = boxes.order
         self.moved = np.zeros(n, np.bool_)
 
     def update(self, n: int, photo: PhotoCorrections) -> None:
@@ -117,7 +120,7 @@ class Index:
                 of_class = self._boxes.label == wanted.class_
                 np.maximum.at(best, self._boxes.image[of_class], self._boxes.confidence[of_class])
             return np.lexsort((self._by_name.argsort(), -best))
-        first = self.drawn if wanted.order == "random" else self.teaching
+        first = {"random": self.drawn, "tags": self.suspects}.get(wanted.order, self.teaching)
         rest = np.ones(len(self._names), np.bool_)
         rest[first] = False
         return np.concatenate([first, self._by_name[rest[self._by_name]]])

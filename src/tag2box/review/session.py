@@ -20,6 +20,7 @@ from tag2box.images import ImageSet
 from tag2box.review.boxes import load_boxes
 from tag2box.review.listing import Index, Wanted
 from tag2box.review.sampling import mixed, random_order
+from tag2box.review.suspects import Suspects
 from tag2box.review.verdicts import Verdicts
 from tag2box.run.corrections import box_id, contents_now, is_replaced, still_open
 from tag2box.run.folder import RunFolder
@@ -76,7 +77,12 @@ class Session:
             warn(self.left_out())
             self.drawn = random_order(self._not_learned_from(), self.key)
             order, is_random = mixed(boxes.order, self.drawn)
-            self.index.teaching, self.index.drawn = order, self.drawn
+            self.suspects = Suspects(run)
+            self.index.teaching, self.index.drawn, self.index.suspects = (
+                order,
+                self.drawn,
+                self.suspects.order,
+            )
             self.random = set(order[is_random].tolist())
             self.verdicts.draw(self.drawn)
 
@@ -183,6 +189,7 @@ class Session:
             "boxes": self._boxes(n, corrections),
             "tags": tags | {k: v for k, v in corrections.tags.items() if k in tags},
             "own_tags": tags,
+            "suspect": self.suspects.of(n, corrections),
         }
 
     def _boxes(self, n: int, corrections: PhotoCorrections) -> list[dict[str, Any]]:

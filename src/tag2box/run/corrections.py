@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tag2box.boxes import iou_matrix
 from tag2box.corrections import Box, PhotoCorrections, State, read_state, warn
 from tag2box.data.remote import RemotePath
+from tag2box.detection.config import WORTH
 from tag2box.detection.detections import Detections
 from tag2box.run.folder import RunFolder, mined_windows
 from tag2box.runtime.files import content_hash
@@ -44,6 +45,16 @@ class CorrectedBoxes:
     def photos(self) -> int:
         """How many photos were reviewed as a whole."""
         return int(self.whole.sum())
+
+    @property
+    def worth(self) -> NDArray[np.bool_]:
+        """Which are worth writing: the best of each tag of a photo, and others of enough confidence."""
+        boxes = self.detections
+        order = np.lexsort((-boxes.score, boxes.label, boxes.image))
+        pairs = np.stack([boxes.image, boxes.label], axis=1)[order]
+        keep = boxes.score >= WORTH
+        keep[order[np.unique(pairs, axis=0, return_index=True)[1]]] = True
+        return np.asarray(keep)
 
     def __str__(self) -> str:
         if not self.reviewed.any() and not self.photos:
@@ -97,7 +108,7 @@ def read_corrections(run: RunFolder) -> tuple[State, tuple[str, ...]]:
 def corrected_boxes(run: RunFolder) -> CorrectedBoxes:
     """The boxes of the run's photos: accepted ones first, then the found ones that nobody has judged.
 
-    An accepted box scores one more than the best found one.
+    An accepted box has a confidence of 1.
     """
     state, contents = read_corrections(run)
     mined, images = mined_windows(run), run.images
@@ -123,7 +134,7 @@ def _detections(boxes: list[tuple[int, Box]], mined: Detections) -> Detections:
     return Detections(
         image=np.array([i for i, _ in boxes], np.intp),
         xyxy=np.array([box.xyxy for _, box in boxes], np.float32).reshape(-1, 4),
-        score=np.full(len(boxes), mined.score.max(initial=0.0) + 1),
+        score=np.ones(len(boxes)),
         label=np.array([classes.index(box.name) for _, box in boxes], np.intp),
         ids=mined.ids,
         classes=mined.classes,

@@ -1,9 +1,8 @@
-"""From scores to confidences in [0, 1], which annotation tools expect (Platt 1999).
+"""From scores to confidences in [0, 1], which annotation tools expect: how likely a box is right.
 
-Nobody says which boxes are right. What can be known is that the image has the class: a logistic curve
-through the best scores of the positive and of the negative images learned from. It rises with the score, so
-it changes no ranking; on photos that were learned from it is too sure. `findings.agreement` estimates how
-often the box is right then, and a confidence is their product.
+Whether the photo has the class says a logistic curve through the best scores of the positive and of the
+negative images learned from (Platt 1999). It is one of the things that tell right boxes from wrong ones:
+`confidence` has the others, and weighs them. What a person judged shifts the result, class by class.
 """
 
 from dataclasses import dataclass
@@ -13,13 +12,18 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
+from tag2box.training.confidence import NEW, TAGGED, Shape, Traits, box_features
 
-__all__ = ["Calibration", "calibrate"]
+__all__ = ["Calibration", "calibrate", "judged_shift"]
 
 Floats = NDArray[np.float64]
 
 # A curve that did not rise would turn the ranking round; this one hardly rises.
 LEAST_SLOPE = 1e-3
+# Of a detector without any boxes: nothing is known.
+UNKNOWN = Traits.of(np.empty((0, 4)))
+# The deviation that the shift of a class may have before anything is judged, in logits.
+SHIFT = 1.0
 
 
 @stored
@@ -27,17 +31,41 @@ LEAST_SLOPE = 1e-3
 class Calibration:
     """curves: (n_classes, 2), the slope and offset of each class's curve.
 
-    reliability: (n_classes,), about the share of boxes of each class that are right; None is 1.
+    traits: (n_classes, 3), what the boxes of each class have in common (`confidence.Traits`); None: unknown.
+    shift: (n_classes,), what is added to the logits, by what a person judged; None is 0.
     """
 
     curves: Floats
-    reliability: Floats | None = None
+    traits: Floats | None = None
+    shift: Floats | None = None
 
-    def __call__(self, scores: Floats, label: NDArray[np.intp]) -> Floats:
-        """The confidence of each score, by the curve of its class: 1 / (1 + exp(-(a s + b)))."""
+    def features(
+        self, scores: Floats, label: NDArray[np.intp], share: Floats, overlap: Floats, log_area: Floats
+    ) -> Floats:
+        """What tells how likely boxes are right, (n, n_features): see `confidence.box_features`."""
         a, b = self.curves[label].T
-        sure = 1 / (1 + np.exp(-np.clip(a * scores + b, -500, 500)))
-        return np.asarray(sure if self.reliability is None else sure * self.reliability[label])
+        traits = np.tile(np.array(UNKNOWN), (len(label), 1)) if self.traits is None else self.traits[label]
+        return box_features(a * scores + b, share, overlap, log_area, traits)
+
+    def __call__(self, features: Floats, label: NDArray[np.intp], *, tagged: bool = False) -> Floats:
+        """The confidence of boxes with these features. tagged: their photos are known to have the class."""
+        logit = Shape.of(TAGGED if tagged else NEW).logit(features)
+        if self.shift is not None:
+            logit = logit + self.shift[label]
+        return np.asarray(1 / (1 + np.exp(-np.clip(logit, -500, 500))))
+
+
+def judged_shift(confidence: Floats, right: NDArray[np.bool_]) -> float:
+    """What to add to the logits of a class, by which of its boxes a person found right.
+
+    The most likely shift, where one of 0 is expected with a deviation of `SHIFT`: a few boxes move it little.
+    """
+    logit = np.log(np.clip(confidence, 1e-6, 1 - 1e-6) / np.clip(1 - confidence, 1e-6, 1 - 1e-6))
+    shift = 0.0
+    for _ in range(20):  # Newton's steps: the function is convex in one number
+        p = 1 / (1 + np.exp(-(logit + shift)))
+        shift -= ((p - right).sum() + shift / SHIFT**2) / ((p * (1 - p)).sum() + 1 / SHIFT**2)
+    return float(shift)
 
 
 def calibrate(best: NDArray[np.floating], tags: NDArray[np.int8]) -> Floats:

@@ -6,9 +6,10 @@ without the class and, in a photo that was reviewed as a whole, every window tha
 
     ½‖w - ρ w₀‖² + C Σ loss,    ρ = m / (m + n)
 
-w₀ are the weights learned from tags, which count as much as m accepted boxes; n is how many there are. Boxes
-that nobody judged are positives too in a class of which most that were judged are right: elsewhere they would
-hold the corrections back (docs/experiments). The detector that comes of it finds the boxes of the others.
+w₀ are the weights learned from tags, which count as much as m accepted boxes; n is how many there are. Where
+there are two streams, they learn first (`corrected_head`), and the boxes that they then find in the other
+photos are positives too. Without them, those that the tags found are, in a class of which most that were
+judged are right: elsewhere they would hold the corrections back (docs/experiments).
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,13 +24,16 @@ from tag2box.corrections.record import Corrections
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
-from tag2box.training.calibration import Calibration, calibrate
-from tag2box.training.findings import Best, Findings, ScoresByPhoto, best_windows
+from tag2box.training.calibration import calibrate, judged_shift
+from tag2box.training.corrected_head import REJECTED, teach_head
+from tag2box.training.findings import Best, Findings, ScoresByPhoto, best_windows, sure_findings
 from tag2box.training.initial import train_svms
+from tag2box.training.known import Known
 from tag2box.training.learned import Learned
-from tag2box.training.retraining import RetrainConfig, label_near, label_windows
+from tag2box.training.retraining import RetrainConfig, find_boxes, label_near, label_windows
 from tag2box.training.scorer import score_known
 from tag2box.training.scoring import Weights
+from tag2box.training.two_stream import TwoStream, TwoStreamConfig
 from tag2box.windows.record import Windows
 from tag2box.windows.spans import Spans
 
@@ -38,8 +42,6 @@ __all__ = ["Corrected", "label_judged", "learn_corrected"]
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
-# A window that overlaps a rejected box by more is that box, and rejected too.
-REJECTED = 0.7
 # m: the weights learned from tags count as much as so many accepted boxes.
 FROM_TAGS = 5.0
 # Boxes that nobody judged are learned from where a greater share of those judged was right.
@@ -78,18 +80,20 @@ class _Stacked:
 @stored
 @dataclass(frozen=True)
 class Corrected:
-    """The weights of every class with what a person said, and what they find."""
+    """The weights of every class with what a person said, those of the two streams, and what they find."""
 
     weights: Weights
     findings: Findings
+    two_stream: TwoStream | None = None
 
 
-@stage("corrected", version=1)
+@stage("corrected", version=2)
 def learn_corrected(
     judged: NDArray[np.floating],
     corrections: Corrections,
     learned: Learned,
     config: RetrainConfig,
+    streams: TwoStreamConfig,
     vote_iou: float,
     *,
     workers: int | None = 1,
@@ -101,7 +105,13 @@ def learn_corrected(
     """
     described, start = learned.known.described, learned.scorer.weights
     accepted = np.bincount(corrections.label[corrections.right], minlength=len(start.b))
-    boxes = [_trusted(described.windows, corrections, learned.findings, c) for c in range(len(accepted))]
+    scorer, head = learned.scorer, learned.scorer.two_stream
+    if head is None:
+        boxes = [_trusted(described.windows, corrections, learned.findings, c) for c in range(len(accepted))]
+    else:
+        head = teach_head(learned.known, corrections, head, streams, workers=workers, progress=progress)
+        scorer = replace(scorer, two_stream=head)
+        boxes = _found(replace(learned.known, tags=corrections.tags), head, corrections, workers)
     positives, negatives = label_judged(described.windows, corrections, boxes, config)
     share = FROM_TAGS / (FROM_TAGS + accepted)
     weights = train_svms(
@@ -117,14 +127,28 @@ def learn_corrected(
     best: list[Floats] = []
 
     def scores() -> Iterator[Floats]:
-        for with_tags, _ in score_known(replace(learned.scorer, weights=weights), learned.known):
+        for with_tags, _ in score_known(replace(scorer, weights=weights), learned.known):
             best.append(with_tags.max(axis=0, initial=-np.inf))
             yield with_tags
 
     choice = _choose(described.windows, corrections, _open_tags(corrections), scores(), vote_iou)
     curves = calibrate(np.stack(best), corrections.tags)
-    reliability = learned.findings.calibration.reliability
-    return Corrected(weights, Findings(*choice, Calibration(curves, reliability)))
+    shift = _shift(described.windows, corrections, learned.findings)
+    return Corrected(weights, sure_findings(choice, curves, learned.known, shift), head)
+
+
+def _found(known: Known, head: TwoStream, corrections: Corrections, workers: int | None) -> list[Rows]:
+    """The windows that the head finds in photos where nobody judged the class."""
+    windows = known.described.windows
+    rows = find_boxes(known, head, workers=workers)
+    return [of_class[~_judged(corrections, c)[windows.image_of(of_class)]] for c, of_class in enumerate(rows)]
+
+
+def _judged(corrections: Corrections, c: int) -> NDArray[np.bool_]:
+    """The photos in which a box of class c was judged, or that were reviewed as a whole."""
+    judged = corrections.reviewed.copy()
+    judged[corrections.image[corrections.label == c]] = True
+    return judged
 
 
 def _trusted(windows: Windows, corrections: Corrections, findings: Findings, c: int) -> Rows:
@@ -132,19 +156,35 @@ def _trusted(windows: Windows, corrections: Corrections, findings: Findings, c: 
 
     Without any accepted box there is nothing better, and they stand for the class.
     """
-    rows, boxes = findings.rows[c], findings.boxes[c]
-    image, of_class = windows.image_of(rows), corrections.label == c
-    accepted = of_class & corrections.right
-    judged = corrections.reviewed.copy()
-    judged[corrections.image[of_class]] = True
-    known = [
-        iou_matrix(boxes[[n]], corrections.xyxy[accepted & (corrections.image == image[n])]).max(initial=0)
-        for n in np.flatnonzero(judged[image])
-    ]
-    share = (sum(overlap >= RIGHT for overlap in known) + 1) / (len(known) + 2)
-    if accepted.any() and share <= TRUSTED:
+    judged, right = _verdicts(windows, corrections, findings, c)
+    share = (right.sum() + 1) / (len(right) + 2)
+    if (corrections.right & (corrections.label == c)).any() and share <= TRUSTED:
         return np.empty(0, np.int64)
-    return np.asarray(rows[~judged[image] & (corrections.tags[image, c] == 1)])
+    rows = findings.rows[c]
+    return np.asarray(rows[~judged & (corrections.tags[windows.image_of(rows), c] == 1)])
+
+
+def _verdicts(
+    windows: Windows, corrections: Corrections, findings: Findings, c: int
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which boxes found of class c are in photos where it was judged, (n,), and which of those are right."""
+    image = windows.image_of(findings.rows[c])
+    judged = _judged(corrections, c)[image]
+    accepted = (corrections.label == c) & corrections.right
+    overlap = [
+        iou_matrix(findings.boxes[c][[n]], corrections.xyxy[accepted & (corrections.image == image[n])])
+        for n in np.flatnonzero(judged)
+    ]
+    return judged, np.array([each.max(initial=0) >= RIGHT for each in overlap], np.bool_)
+
+
+def _shift(windows: Windows, corrections: Corrections, findings: Findings) -> NDArray[np.float64]:
+    """What is added to the logits of each class's confidences, by which of its boxes were right."""
+    shifts = []
+    for c, confidence in enumerate(findings.confidence):
+        judged, right = _verdicts(windows, corrections, findings, c)
+        shifts.append(judged_shift(confidence[judged], right))
+    return np.array(shifts)
 
 
 def _open_tags(corrections: Corrections) -> NDArray[np.int8]:
@@ -165,10 +205,10 @@ def _choose(
     best = best_windows(windows, tags, _allowed(windows, corrections, scores), vote_iou)
     judged = np.isin(np.arange(len(windows)), corrections.image[~corrections.right])
     kept = []
-    for rows, best_scores, boxes in zip(*best, strict=True):
+    for rows, best_scores, boxes, shares in zip(*best, strict=True):
         finite = np.isfinite(best_scores)
         unmoved = np.where(judged[windows.image_of(rows)][:, None], windows.xyxy[rows], boxes)
-        kept.append((rows[finite], best_scores[finite], unmoved[finite]))
+        kept.append((rows[finite], best_scores[finite], unmoved[finite], shares[finite]))
     return Best(*zip(*kept, strict=True))
 
 

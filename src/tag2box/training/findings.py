@@ -8,32 +8,46 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.boxes import iou_matrix, vote
+from tag2box.boxes import nms, vote
 from tag2box.runtime.executor import map_threads
 from tag2box.runtime.packing import stored
 from tag2box.runtime.stages import stage
 from tag2box.training.calibration import Calibration, calibrate
+from tag2box.training.confidence import SMALLEST, Traits, overlaps
 from tag2box.training.known import Known
 from tag2box.training.scorer import Scorer, score_known
 from tag2box.windows.record import Windows
 
-__all__ = ["Best", "Findings", "ScoresByPhoto", "agreement", "best_windows", "find_best", "join_best"]
+__all__ = [
+    "Best",
+    "Findings",
+    "ScoresByPhoto",
+    "best_windows",
+    "find_best",
+    "join_best",
+    "log_areas",
+    "sure_findings",
+]
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 # The scores of each photo's windows for every class, (n_i, n_classes), one photo after another.
 ScoresByPhoto = Iterable[Floats]
 
-# The overlap from which two ways to find a box agree.
-AGREE = 0.7
+# A window that overlaps a better one by more is not another place, as in detection.
+ANOTHER = 0.3
 
 
 class Best(NamedTuple):
-    """The best window of each positive photo, in order, for each class: row of X, score, and voted box."""
+    """The best window of each positive photo, in order, for each class: row of X, score, and voted box.
+
+    shares: log softmax of the score among those of the photo's other places.
+    """
 
     rows: tuple[Rows, ...]
     scores: tuple[NDArray[np.float64], ...]
     boxes: tuple[Floats, ...]
+    shares: tuple[NDArray[np.float64], ...]
 
 
 @stored
@@ -42,16 +56,18 @@ class Findings:
     """The box of each positive photo, for each class, and how sure one can be of a score.
 
     rows: of X, the windows of the best scores; scores: theirs; boxes: (n, 4), where the windows near them say
-    that the objects are.
+    that the objects are; confidence: how likely each is right; features: (n, n_features), what tells that.
     """
 
     rows: tuple[Rows, ...]
     scores: tuple[NDArray[np.float64], ...]
     boxes: tuple[Floats, ...]
+    confidence: tuple[NDArray[np.float64], ...]
+    features: tuple[NDArray[np.float64], ...]
     calibration: Calibration
 
 
-@stage("findings", version=1)
+@stage("findings", version=2)
 def find_best(scorer: Scorer, known: Known, vote_iou: float, *, workers: int | None = 1) -> Findings:
     """What the scorer finds in the photos learned from.
 
@@ -59,15 +75,12 @@ def find_best(scorer: Scorer, known: Known, vote_iou: float, *, workers: int | N
     vectors and the maps, part by part on the workers.
     """
     done = list(map_threads(partial(_find_best, scorer, vote_iou), known.parts(), workers=workers))
-    best = join_best([part[0] for part in done])
-    curves = calibrate(np.concatenate([part[2] for part in done]), known.tags)
-    others = [part[1] for part in done if part[1] is not None]
-    reliability = agreement(best.boxes, join_best(others).boxes) if others else None
-    return Findings(*best, Calibration(curves, reliability))
+    curves = calibrate(np.concatenate([unaided for _, unaided in done]), known.tags)
+    return sure_findings(join_best([best for best, _ in done]), curves, known)
 
 
-def _find_best(scorer: Scorer, vote_iou: float, part: tuple[int, Known]) -> tuple[Best, Best | None, Floats]:
-    """The best windows by all that is known, those by objectness alone, and the best scores without tags."""
+def _find_best(scorer: Scorer, vote_iou: float, part: tuple[int, Known]) -> tuple[Best, Floats]:
+    """The best windows by all that is known, and the best scores without tags."""
     first, known = part
     windows, unaided = known.described.windows, []
 
@@ -76,11 +89,48 @@ def _find_best(scorer: Scorer, vote_iou: float, part: tuple[int, Known]) -> tupl
             unaided.append(without.max(axis=0, initial=-np.inf))
             yield with_tags
 
-    best = best_windows(windows, known.tags, scores(), vote_iou, first)
+    return best_windows(windows, known.tags, scores(), vote_iou, first), np.stack(unaided)
+
+
+def sure_findings(
+    best: Best, curves: NDArray[np.float64], known: Known, shift: NDArray[np.float64] | None = None
+) -> Findings:
+    """The findings, with how likely each box is right.
+
+    curves, shift: of the calibration; known: its objectness says where the object maps alone would look.
+    """
+    windows = known.described.windows
+    by_map = _by_map(known)
+    areas, overlap, traits = [], [], []
+    for c, (rows, boxes) in enumerate(zip(best.rows, best.boxes, strict=True)):
+        photos = windows.image_of(rows)
+        areas.append(log_areas(boxes, windows.sizes[photos]))
+        traits.append(Traits.of(boxes / np.tile(windows.sizes[photos], 2)))
+        near = np.full(len(rows), np.nan)
+        overlap.append(near if by_map is None else overlaps(boxes, windows.xyxy[by_map[photos, c]]))
+    calibration = Calibration(curves, np.array(traits, np.float64), shift)
+    label = [np.full(len(scores), c) for c, scores in enumerate(best.scores)]
+    known_of_boxes = zip(best.scores, label, best.shares, overlap, areas, strict=True)
+    features = tuple(calibration.features(*each) for each in known_of_boxes)
+    confidence = tuple(calibration(*each, tagged=True) for each in zip(features, label, strict=True))
+    return Findings(best.rows, best.scores, best.boxes, confidence, features, calibration)
+
+
+def _by_map(known: Known) -> NDArray[np.int64] | None:
+    """The window of most objectness of each photo for each class: rows, (n_photos, n_classes)."""
     if known.objectness is None:
-        return best, None, np.stack(unaided)
-    by_map = known.objectness.by_image(known.objectness.values)
-    return best, best_windows(windows, known.tags, by_map, vote_iou, first), np.stack(unaided)
+        return None
+    rows = np.zeros(known.tags.shape, np.int64)
+    for i, values in enumerate(known.objectness.by_image(known.objectness.values)):
+        if len(values):
+            rows[i] = known.objectness.offsets[i] + values.argmax(axis=0)
+    return rows
+
+
+def log_areas(boxes: Floats, sizes: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The logarithm of the share of its photo that each box takes; sizes: (n, 2), or (2,) of one photo."""
+    sides = (boxes[:, 2:] - boxes[:, :2]).astype(np.float64) / sizes
+    return np.asarray(np.log(np.maximum(np.prod(sides, axis=1), SMALLEST)))
 
 
 def best_windows(
@@ -90,34 +140,29 @@ def best_windows(
     rows: list[list[int]] = [[] for _ in tags.T]
     best: list[list[float]] = [[] for _ in tags.T]
     boxes: list[list[Floats]] = [[np.empty((0, 4), np.float32)] for _ in tags.T]
+    shares: list[list[float]] = [[] for _ in tags.T]
     for i, (present, of_photo) in enumerate(zip(tags == 1, scores, strict=True)):
         for c in np.flatnonzero(present) if len(of_photo) else ():
             at = int(of_photo[:, c].argmax())
             rows[c].append(first + int(windows.offsets[i]) + at)
             best[c].append(float(of_photo[at, c]))
             boxes[c].append(vote(windows[i], of_photo[:, c], [at], vote_iou))
+            shares[c].append(_share(windows[i], of_photo[:, c]))
     return Best(
         tuple(np.array(each, np.int64) for each in rows),
         tuple(np.array(each, float) for each in best),
         tuple(np.concatenate(each) for each in boxes),
+        tuple(np.array(each, float) for each in shares),
     )
+
+
+def _share(boxes: Floats, scores: Floats) -> float:
+    """The log softmax of the best score among those of the photo's places; windows of -inf are none."""
+    places = scores[nms(boxes, np.maximum(scores, np.finfo(np.float32).min), ANOTHER)].astype(np.float64)
+    return -float(np.log(np.exp(places - places[0]).sum())) if np.isfinite(places[0]) else 0.0
 
 
 def join_best(parts: Sequence[Best]) -> Best:
     """The best windows of all photos, from those of parts in their order."""
     fields = zip(*parts, strict=True)
     return Best(*(tuple(map(np.concatenate, zip(*of_parts, strict=True))) for of_parts in fields))
-
-
-def agreement(boxes: Sequence[Floats], others: Sequence[Floats]) -> NDArray[np.float64]:
-    """The share of each class's boxes, (n, 4), that another way to find them puts nearly there, (n_classes,).
-
-    Nobody says which boxes are right. But two ways that err differently agree where both are, mostly: so the
-    share estimates that. Boxes are right from an overlap of a half; as both ways err alike in part, only a
-    closer one (`AGREE`) counts here. One agreement and one disagreement are added.
-    """
-    shares = []
-    for ours, theirs in zip(boxes, others, strict=True):
-        same = [iou_matrix(a[None], b[None])[0, 0] >= AGREE for a, b in zip(ours, theirs, strict=True)]
-        shares.append((sum(same) + 1) / (len(same) + 2))
-    return np.array(shares)

@@ -1,15 +1,25 @@
 """Object maps: where in a photo the object of a class is, by the network's last map. Beyond the paper.
 
 The windows whose neighbors are right are mostly parts of the object, and a linear detector trained on them
-finds parts. The last map saw the whole object. Over the cells x of a class's positive images, the directions
-u_k of most variance tell object from ground (deep descriptor transforming, Wei et al. 2019); where they point
-says the energy of a cell, e = Σ|x| less the mean of its photo, high on objects of any kind (Wei et al. 2017):
+finds parts. The last map saw the whole object. Two things say which of its cells x show it.
+
+Salience. Over the cells of a class's positive images, the directions u_k of most variance tell object from
+ground (deep descriptor transforming, Wei et al. 2019); where they point says the energy of a cell, e = Σ|x|
+less the mean of its photo, high on objects of any kind (Wei et al. 2017):
 
     v = Σ_{k <= m} u_k u_kᵀ cov(x, e) / λ_k            (the regression of e on the first m components)
-    map = max(0, (x - mean)ᵀ v)
+    salience = max(0, (x - mean)ᵀ v)
+
+Activation: what a cell adds to the tag of its photo, u_cᵀx less the photo's mean (`activations`), where it is
+positive. Salience alone takes for a defect what is salient in every photo; activation alone forgets half of
+an animal. A map is the sum of both, each divided by its most.
+
+What depends on the place in the photo alone says nothing of an object: the padding of the network's layers,
+which makes borders dark. So the mean over all photos at the same place is taken out of both.
+
     objectness of a window = sqrt(area) x (mean of the map inside - mean of the map in a ring around)
 
-never below 0, and divided by the best of its photo. Nothing of it is trained, and no box is seen.
+never below 0, and divided by the best of its photo. No box is seen.
 """
 
 from collections.abc import Sequence
@@ -24,25 +34,64 @@ from tag2box.description.record import Described, Maps
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
 from tag2box.runtime.stages import stage
+from tag2box.training.activations import Activations
 from tag2box.windows.record import ByImage
 
-__all__ = ["ObjectMaps", "Objectness", "fit_object_maps", "measure_all", "measure_objectness"]
+__all__ = ["CellScores", "ObjectMaps", "Objectness", "fit_object_maps", "measure_all", "measure_objectness"]
 
 Floats = NDArray[np.float64]
+
+
+# Places in a photo, per direction: as many as cells in a row of a map of 512 pixels.
+PLACES = 16
+# What is common to a place is known from many photos; of so many, half is believed.
+FEW = 50
+
+
+@stored
+@dataclass(frozen=True)
+class CellScores:
+    """A linear score of a cell for each class, less what cells at its place have: W x - place.
+
+    W: (n_classes, c); place: (n_classes, PLACES, PLACES).
+    """
+
+    W: NDArray[np.float32]
+    place: NDArray[np.float32]
+
+    def __call__(self, map_: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The scores, (n_classes, h, w), of a photo's last map, (h, w, c)."""
+        h, w = map_.shape[:2]
+        place = self.place[:, _places(h)][:, :, _places(w)]
+        return np.asarray((map_ @ self.W.T).transpose(2, 0, 1) - place)
 
 
 @stored
 @dataclass(frozen=True)
 class ObjectMaps:
-    """One map per class: max(0, V x - a). V: (n_classes, c); a: (n_classes,)."""
+    """One map per class: the sum of salience and activation, each from 0 to 1."""
 
-    V: NDArray[np.float32]
-    a: NDArray[np.float32]
+    salience: CellScores
+    activation: CellScores
 
     def __call__(self, map_: NDArray[np.floating]) -> NDArray[np.float32]:
         """The object maps, (n_classes, h, w), of a photo's last map, (h, w, c)."""
-        above = np.asarray(map_, np.float32) @ self.V.T - self.a
-        return np.ascontiguousarray(np.maximum(above, 0).transpose(2, 0, 1))
+        cells = np.asarray(map_, np.float32)
+        active = self.activation(cells)
+        active -= active.mean(axis=(1, 2), keepdims=True)
+        return np.ascontiguousarray(_to_one(self.salience(cells)) + _to_one(active))
+
+
+def _places(n: int) -> NDArray[np.intp]:
+    """The place of each of n cells in a row."""
+    return np.asarray((np.arange(n) + 0.5) / n * PLACES, np.intp)
+
+
+def _to_one(scores: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Positive scores of a photo, (n_classes, h, w), divided by the greatest of each class."""
+    above = np.maximum(scores, 0)
+    most = above.max(axis=(1, 2), keepdims=True)
+    return np.asarray(np.divide(above, most, out=np.zeros_like(above), where=most > 0))
 
 
 @stored
@@ -71,29 +120,44 @@ class Objectness(ByImage):
         return cls(np.concatenate([part.values for part in parts]), np.append(0, np.cumsum(counts)))
 
 
-@stage("object_maps", version=1)
-def fit_object_maps(described: Described, tags: NDArray[np.int8], components: int) -> ObjectMaps:
-    """The object map of each class, from the cells of its positive images; one pass over them.
+@stage("object_maps", version=2)
+def fit_object_maps(
+    described: Described, tags: NDArray[np.int8], activations: Activations, components: int
+) -> ObjectMaps:
+    """The object map of each class, from the cells of its positive images; two passes over them.
 
-    Memory: 8 c^2 bytes for the covariance of a class.
+    Memory: 8 c^2 bytes for the covariance of a class, and 2 KB a number of a cell for the places.
     """
     maps = described.maps
     assert maps is not None  # methods that ask for them keep them
-    c = maps.X.shape[1]
-    V, a = np.zeros((tags.shape[1], c), np.float32), np.zeros(tags.shape[1], np.float32)
+    common = _common(maps)
+    V, means = np.zeros_like(activations.U), np.zeros(len(activations.U))
     for k, column in enumerate(tags.T):
         images = np.flatnonzero(column == 1)
         if len(images):
             with one_thread():  # products of one photo are small
-                V[k], a[k] = _direction(maps, images, components)
-    return ObjectMaps(V, a)
+                V[k], means[k] = _direction(maps, images, components, common)
+    U = activations.U
+    salience = CellScores(V, (np.einsum("kc,yxc->kyx", V, common) + means[:, None, None]).astype(np.float32))
+    return ObjectMaps(salience, CellScores(U, np.einsum("kc,yxc->kyx", U, common).astype(np.float32)))
 
 
-def _direction(maps: Maps, images: NDArray[np.intp], components: int) -> tuple[Floats, float]:
+def _common(maps: Maps) -> Floats:
+    """What the cells at a place have beside the mean of all places, over all photos: (PLACES, PLACES, c)."""
+    n, total = len(maps.shape), np.zeros((PLACES, PLACES, maps.X.shape[1]))
+    for i, (h, w) in enumerate(maps.shape.tolist()):
+        rows, columns = (((np.arange(PLACES) + 0.5) / PLACES * side).astype(np.intp) for side in (h, w))
+        total += maps[i][np.ix_(rows, columns)]
+    return np.asarray((total - total.mean(axis=(0, 1))) / (n + FEW))
+
+
+def _direction(maps: Maps, images: NDArray[np.intp], components: int, common: Floats) -> tuple[Floats, float]:
+    """v of one class, and the mean of vᵀx."""
     c = maps.X.shape[1]
     n, total, squares, with_energy = 0, np.zeros(c), np.zeros((c, c)), np.zeros(c)
     for i in images:
-        x = np.asarray(maps[i], np.float64).reshape(-1, c)
+        h, w = maps.shape[i]
+        x = (np.asarray(maps[i], np.float64) - common[np.ix_(_places(h), _places(w))]).reshape(-1, c)
         energy = np.abs(x).sum(axis=1)
         n += len(x)
         total += x.sum(axis=0)
@@ -109,10 +173,10 @@ def _direction(maps: Maps, images: NDArray[np.intp], components: int) -> tuple[F
     return v, float(mean @ v)
 
 
-@stage("objectness", version=1)
+@stage("objectness", version=2)
 def measure_all(described: Described, object_maps: ObjectMaps, ring: float) -> Objectness:
     """The objectness of every window, by the maps of every class."""
-    values = np.empty((len(described.X), len(object_maps.a)), np.float32)
+    values = np.empty((len(described.X), len(object_maps.salience.W)), np.float32)
     with one_thread():
         for i, (a, z) in enumerate(described.spans()):
             windows, map_ = described.windows, described.map_of(i)

@@ -10,7 +10,7 @@ from tag2box.errors import InputError
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.halves import as_float32
 from tag2box.runtime.packing import pack, stored
-from tag2box.training.competition import Activations
+from tag2box.training.activations import Activations
 from tag2box.training.known import Known
 from tag2box.training.object_maps import ObjectMaps, measure_objectness
 from tag2box.training.scoring import Weights, score_photos, score_windows

@@ -10,6 +10,7 @@ SVMs are trained one class against the rest, so that a horse may explain the tag
 compete for a window, and windows for a class.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -29,7 +30,7 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
 from tag2box.training.known import Known
 
-__all__ = ["TwoStream", "TwoStreamConfig", "train_two_stream"]
+__all__ = ["Shown", "TwoStream", "TwoStreamConfig", "fit_two_stream", "train_two_stream"]
 
 Floats = NDArray[np.float32]
 
@@ -65,7 +66,7 @@ class TwoStreamConfig(Settings):
     """
 
     weight: Annotated[float, Range(0, 1000)] = 0.5
-    # On VOC 3.5 to 5 is best, on a texture 0, among playing cards 2 to 3.5.
+    # On VOC 3.5 is best, on a texture 0 to 1, among playing cards 5, for animals 8.
     prior: Annotated[float, Range(0, 1000)] | Annotated[str, Choice("auto")] = "auto"
     regularization: Annotated[float, Range(1e-9, 1000)] = 3e-3
     # Far from convergence, which these problems need not reach.
@@ -88,13 +89,31 @@ class TwoStream:
         if len(X) == 0:
             return np.empty((0, len(self.b)), np.float32)
         X = X if X.dtype == np.float32 else as_float32(X)
-        what = X @ self.W.T + self.b
         where = X @ self.V.T + np.float32(self.prior) * objectness
-        most = np.maximum(what.max(axis=1, keepdims=True), 0)
-        what -= most + np.log(np.exp(what - most).sum(axis=1, keepdims=True) + np.exp(-most))
         where -= where.max(axis=0)
         where -= np.log(np.exp(where).sum(axis=0))
-        return np.asarray(what + where, np.float32)
+        return np.asarray(self.log_what(X) + where, np.float32)
+
+    def log_what(self, X: NDArray[np.floating]) -> Floats:
+        """log a of some windows, (n, n_classes)."""
+        X = X if X.dtype == np.float32 else as_float32(X)
+        what = X @ self.W.T + self.b
+        most = np.maximum(what.max(axis=1, keepdims=True), 0)
+        return np.asarray(
+            what - (most + np.log(np.exp(what - most).sum(axis=1, keepdims=True) + np.exp(-most)))
+        )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a person has shown of where the objects are: tags of windows.
+
+    windows: of each such photo, by its number, which of its windows may be the object of each class, (n_i,
+    n_classes): only these add to φ. weight: (n_photos, n_classes), how much each tag counts.
+    """
+
+    windows: Mapping[int, NDArray[np.bool_]]
+    weight: Floats
 
 
 @stage("two_stream", version=1)
@@ -105,7 +124,20 @@ def train_two_stream(
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> TwoStream:
-    """The head of all classes at once, by L-BFGS.
+    """The head of all classes at once, by L-BFGS, from tags alone."""
+    return fit_two_stream(known, config, workers=workers, progress=progress)
+
+
+def fit_two_stream(
+    known: Known,
+    config: TwoStreamConfig,
+    shown: Shown | None = None,
+    start: TwoStream | None = None,
+    *,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> TwoStream:
+    """The same with what a person has shown, from zeros or from another head.
 
     About `config.iterations` passes over the features, in parts on the workers. Memory: a block of photos and
     some gradients a worker; features and prior may be mapped.
@@ -113,7 +145,7 @@ def train_two_stream(
     if isinstance(config.prior, str):
         raise InputError("the prior is still open: choose_prior chooses it")
     prior = config.prior
-    parts = _parts(known)
+    parts = _parts(known, shown)
     n_photos = sum(len(part.tags) for part in parts)
     d, n_classes = known.described.X.shape[1], known.tags.shape[1]
     trace: list[float] = []
@@ -136,31 +168,50 @@ def train_two_stream(
 
     solution = minimize(
         objective,
-        np.zeros(2 * n_classes * (d + 1)),
+        _start(start, n_classes, d),
         jac=True,
         method="L-BFGS-B",
         callback=note,
         options={"maxiter": config.iterations, "ftol": 1e-6},
     )
+    parts.clear()  # older scipys keep the objective, and what it holds, until garbage is collected
     progress("two streams", config.iterations, config.iterations)
     T = solution.x.reshape(2, n_classes, d + 1).astype(np.float32)
     return TwoStream(T[0, :, :d], T[1, :, :d], T[0, :, d], prior, tuple(trace))
 
 
+def _start(head: TwoStream | None, n_classes: int, d: int) -> NDArray[np.float64]:
+    theta = np.zeros((2, n_classes, d + 1))
+    if head is not None:
+        theta[0, :, :d], theta[0, :, d], theta[1, :, :d] = head.W, head.b, head.V
+    return theta.ravel()
+
+
 class _Part(NamedTuple):
     """Some photos that follow each other, each with windows.
 
-    X: (n, d) and objectness: (n, n_classes) of their windows, mapped; offsets: (n_photos + 1,) from 0; tags:
-    (n_photos, n_classes).
+    X: (n, d) and objectness: (n, n_classes) of their windows, mapped; offsets: (n_photos + 1,) from 0; tags,
+    weight: (n_photos, n_classes); shown: (n, n_classes), the windows that may be objects, None for all.
     """
 
     X: NDArray[np.floating]
     objectness: Floats
     offsets: NDArray[np.int64]
     tags: NDArray[np.int8]
+    weight: Floats | None = None
+    shown: NDArray[np.bool_] | None = None
+
+    def block(self, i: int) -> "_Part":
+        """A few photos of it, from photo i on."""
+        offsets, photos = self.offsets[i : i + BLOCK + 1], slice(i, i + BLOCK)
+        rows = slice(offsets[0], offsets[-1])
+        weight = None if self.weight is None else self.weight[photos]
+        shown = None if self.shown is None else self.shown[rows]
+        here = self.X[rows], self.objectness[rows], offsets - offsets[0], self.tags[photos]
+        return _Part(*here, weight, shown)
 
 
-def _parts(known: Known) -> list[_Part]:
+def _parts(known: Known, shown: Shown | None = None) -> list[_Part]:
     assert known.objectness is not None  # it is the prior of "where"
     X, offsets, objectness = known.described.X, known.described.offsets, known.objectness.values
     photos = np.flatnonzero(np.diff(offsets) > 0)
@@ -171,18 +222,30 @@ def _parts(known: Known) -> list[_Part]:
         # Photos between them have no windows.
         bounds = np.append(offsets[chosen], offsets[chosen[-1] + 1])
         rows = slice(int(bounds[0]), int(bounds[-1]))
-        parts.append(_Part(X[rows], objectness[rows], bounds - bounds[0], known.tags[chosen]))
+        person = _shown(shown, chosen, bounds - bounds[0]) if shown is not None else ()
+        parts.append(_Part(X[rows], objectness[rows], bounds - bounds[0], known.tags[chosen], *person))
     return parts
+
+
+def _shown(
+    shown: Shown, photos: NDArray[np.intp], offsets: NDArray[np.int64]
+) -> tuple[Floats, NDArray[np.bool_] | None]:
+    """The weights of some photos' tags, and which of their windows may be objects; None for all."""
+    weight = shown.weight[photos]
+    if not any(int(i) in shown.windows for i in photos):
+        return weight, None
+    windows = np.ones((int(offsets[-1]), weight.shape[1]), np.bool_)
+    for i, a, z in zip(photos.tolist(), offsets[:-1], offsets[1:], strict=True):
+        if i in shown.windows:
+            windows[a:z] = shown.windows[i]
+    return weight, windows
 
 
 def _loss_of(T: Floats, prior: np.float32, part: _Part) -> tuple[float, NDArray[np.float64]]:
     """The loss of some photos, and its gradient by T = W | b over V | 0, (2 n_classes, d + 1)."""
     loss, gradient = 0.0, np.zeros(T.shape)
     for i in range(0, len(part.tags), BLOCK):
-        offsets = part.offsets[i : i + BLOCK + 1]
-        rows = slice(offsets[0], offsets[-1])
-        block = _Part(part.X[rows], part.objectness[rows], offsets - offsets[0], part.tags[i : i + BLOCK])
-        loss += _add_block(T, prior, block, gradient)
+        loss += _add_block(T, prior, part.block(i), gradient)
     return loss, gradient
 
 
@@ -197,16 +260,17 @@ def _add_block(T: Floats, prior: np.float32, block: _Part, gradient: NDArray[np.
     for a, z in pairwise(block.offsets):
         where[a:z] = np.exp(where[a:z] - where[a:z].max(axis=0))
         where[a:z] /= where[a:z].sum(axis=0)
-    both = what * where
+    both = what * where if block.shown is None else what * where * block.shown
     phi = np.clip(np.add.reduceat(both, start, axis=0).astype(np.float64), SMALLEST, 1 - SMALLEST)
     right = np.where(present, phi, 1 - phi)
-    slope = np.where(known, np.where(present, -1, 1) / right, 0)  # of the loss by phi
+    weight = known if block.weight is None else known * block.weight
+    slope = weight * np.where(present, -1, 1) / right  # of the loss by phi
     by_window = both * np.repeat(slope, sizes, axis=0).astype(np.float32)
     by_what = by_window - what * by_window.sum(axis=1, keepdims=True)
     by_where = by_window - where * np.repeat(slope * phi, sizes, axis=0).astype(np.float32)
     gradient[:, :-1] += np.concatenate([by_what, by_where], axis=1).T @ X
     gradient[:n_classes, -1] += by_what.sum(axis=0)
-    return -float(np.log(right)[known].sum())
+    return -float((np.log(right) * weight)[known].sum())
 
 
 def _softmax_with_none(logits: Floats) -> Floats:

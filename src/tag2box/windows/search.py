@@ -36,8 +36,9 @@ Boxes = NDArray[np.float32]
 # to 460 or 420 cost 0.007 of overlap.
 SIDE = 500
 SIGMA = 0.8  # Felzenszwalb and Huttenlocher's
-# Felzenszwalb's k and the least pixels of a region at SIDE. Smaller ones find more objects, larger ones fit
-# them better with few windows; chosen on VOC with as many windows as OpenCV returns (docs/windows.md).
+# Felzenszwalb's k, and the least pixels of a region at SIDE (fewer, by area, where a photo is smaller).
+# Smaller ones find more objects, larger ones fit them better with few windows; chosen on VOC with as many
+# windows as OpenCV returns (docs/windows.md).
 SCALES = (75.0, 150.0, 300.0)
 MIN_PIXELS = 100
 # Windows of a fine segmentation follow later, and so do those of all but the first two similarities: their
@@ -250,7 +251,8 @@ def _of_one_space(
     h, w, _ = smooth.shape
     colors = convert(smooth, space)
     piece, parts = pieces(*sort_edges(colors), h, w, min(mode.scales), max(mode.scales))
-    regions, counts = zip(*(segment(parts, k, MIN_PIXELS) for k in mode.scales), strict=True)
+    least = max(round(MIN_PIXELS * (max(h, w) / SIDE) ** 2), 1)
+    regions, counts = zip(*(segment(parts, k, least) for k in mode.scales), strict=True)
     part, of_scale = common_parts(np.stack(regions), np.array(counts))
     labels = part[piece]
     described, between = describe_regions(colors, labels, of_scale.shape[1]), sides(labels)

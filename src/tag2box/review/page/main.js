@@ -11,6 +11,7 @@ const $ = (id) => document.getElementById(id);
 let start;
 let mapOn = false;
 let awaited; // the photo to go to
+let order; // the last that was asked for
 
 const queue = new Queue(tell, taken);
 const store = new Store((events) => queue.add(events));
@@ -104,8 +105,9 @@ async function filter() {
   for (const id of ["order", "show", "class", "low", "high", "search"]) query.set(id, $(id).value);
   const { photos, here } = await get(`list?${query}&photo=${stage.photo?.sha256 ?? ""}`);
   store.list = photos;
-  const at = store.list.indexOf(here);
-  await go(Math.max(at, 0));
+  const anew = $("order").value === "tags" && order !== "tags"; // what is most suspect, not the photo in sight
+  order = $("order").value;
+  await go(anew ? 0 : Math.max(store.list.indexOf(here), 0));
   if (!$("grid-view").hidden) grid.show();
   document.body.dataset.listed = query;
 }
@@ -127,6 +129,16 @@ function judge(state) {
   say(`${box.class} ${state}`);
   const open = store.photo.boxes.find((other) => other.state === "open");
   if (open) stage.select(open.id);
+}
+
+// The suspect tag as it is, or the other way round.
+function judgeTag(flip) {
+  const suspect = store.photo?.suspect;
+  if (!suspect) return;
+  const tag = flip ? -suspect.tag : suspect.tag;
+  act([{ set: "tag", photo: store.photo.sha256, class: suspect.class, tag }]);
+  say(`${suspect.class}: ${flip ? "changed" : "kept"}`);
+  go(store.at + 1);
 }
 
 function stepBox(by) {
@@ -190,6 +202,8 @@ const actions = {
     const box = stage.box;
     if (box && start.classes[c]) act([stage.change(box.id, start.classes[c], box.xyxy)]);
   },
+  keepTag: () => judgeTag(false),
+  flipTag: () => judgeTag(true),
   tags: () => document.querySelector("[data-tag]")?.focus(),
   zoomIn: () => stage.zoom(1.25),
   zoomOut: () => stage.zoom(0.8),

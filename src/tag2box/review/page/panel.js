@@ -10,7 +10,17 @@ export function showPhoto(photo, classes, selected, { select, rename, setTag, hu
   $("about").textContent = `${words[photo.state]}${photo.random ? " · from the random share" : ""}`;
   $("about").className = photo.state;
   $("box-list").replaceChildren(...photo.boxes.map((box) => boxRow(box, classes, selected, { select, rename, hue })));
-  $("tags").replaceChildren(...classes.map((name) => tagRow(name, photo.tags[name], setTag)));
+  $("tags").replaceChildren(...classes.map((name, n) => tagRow(name, n, photo.tags[name], setTag)));
+  showSuspect(photo.suspect);
+}
+
+// The tag of the photo that is most likely wrong, and why.
+function showSuspect(suspect) {
+  $("suspect").hidden = !suspect;
+  if (!suspect) return;
+  const sure = Math.round(suspect.doubt * 100);
+  const [says, others] = suspect.tag === 1 ? ["is tagged", "does not look like it"] : ["is not tagged", "looks like it"];
+  $("suspect-text").textContent = `This photo ${says} “${suspect.class}”, but by the other photos it ${others} (${sure} %).`;
 }
 
 function boxRow(box, classes, selected, { select, rename, hue }) {
@@ -28,7 +38,7 @@ function boxRow(box, classes, selected, { select, rename, hue }) {
   return row;
 }
 
-function tagRow(name, tag, setTag) {
+function tagRow(name, n, tag, setTag) {
   const label = document.createElement("label");
   const check = document.createElement("input");
   check.type = "checkbox";
@@ -37,6 +47,12 @@ function tagRow(name, tag, setTag) {
   check.dataset.tag = name;
   check.addEventListener("change", () => setTag(name, check.checked ? 1 : -1));
   label.append(check, ` ${name}`);
+  if (n < 9) {
+    const key = document.createElement("kbd");
+    key.textContent = n + 1;
+    key.title = `${n + 1}: the selected box is of this class`;
+    label.append(" ", key);
+  }
   return label;
 }
 
@@ -48,9 +64,15 @@ function interval(row) {
   return `${share} % (${percent(row.low)}–${percent(row.high)}), ${row.right} of ${row.judged}`;
 }
 
-function clicks(row) {
-  if (row.left === 0) return "all judged";
-  return row.more === 0 ? "enough" : `about ${row.more} more clicks`;
+// What the next few judged boxes are worth: a goal that is near, not one that is far.
+function further(row) {
+  if (!row || row.left === 0) return row?.judged ? "All boxes are judged: the figures are exact." : "";
+  if (row.judged < 5) return "Five judged boxes already give a first figure.";
+  const half = Math.round(50 * (row.high - row.low));
+  if (half <= 5) return `The share of right boxes is known to ± ${half} points: enough.`;
+  const step = Math.min(row.left, row.judged);
+  const then = Math.max(5, Math.round(half / Math.sqrt(1 + step / row.judged)));
+  return `Known to ± ${half} points. ${step} more ${step === 1 ? "box makes" : "boxes make"} it about ± ${then}.`;
 }
 
 export function showFigures(figures, before) {
@@ -66,11 +88,10 @@ export function showFigures(figures, before) {
       was.textContent = `before learning: ${interval(before[i])}`;
       share.append(document.createElement("br"), was);
     }
-    const more = document.createElement("td");
-    more.textContent = clicks(row);
-    line.append(head, share, more);
+    line.append(head, share);
     return line;
   });
+  $("further").textContent = further(figures[0]);
   $("figures").tBodies[0].replaceChildren(...rows);
 }
 

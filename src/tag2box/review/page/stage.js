@@ -236,7 +236,7 @@ export class Stage {
 
 export function describe(box) {
   const sure = box.confidence === null ? "drawn" : `${Math.round(box.confidence * 100)} %`;
-  return `${box.class}, ${sure}, ${box.state}`;
+  return `${box.class}, ${sure}, ${box.state === "open" ? "not judged" : box.state}`;
 }
 
 function handle(name) {

@@ -100,7 +100,10 @@ export class Store {
 
   showIn(photo, change) {
     if (change.set === "photo") photo.state = change.state;
-    if (change.set === "tag") photo.tags[change.class] = change.tag ?? photo.own_tags[change.class];
+    if (change.set === "tag") {
+      photo.tags[change.class] = change.tag ?? photo.own_tags[change.class];
+      if (photo.suspect?.class === change.class) photo.suspect = null; // it was looked at
+    }
     if (change.set !== "box") return;
     const box = photo.boxes.find((other) => other.id === change.box);
     const now = { class: change.class, xyxy: [...change.xyxy], state: change.state };

@@ -1,0 +1,130 @@
+"""How likely a box is right, by what can be known without true boxes.
+
+Nobody draws a box, so nobody can say on a user's own photos how often boxes are right. But what tells right
+boxes from wrong ones is much the same on all kinds of photos: how well the box scores, how far the photo's
+other boxes are behind, whether the object map alone would take the same place, whether the box is smaller
+than those of its class. And of the class: boxes that are at the same place whatever the photo shows, or at
+its border, were not found by what is in them. A logistic regression on these,
+
+    P(right) = σ(β₀ + Σ_k β_k (f_k - mean_k) / spread_k)
+
+was fitted on sets of photos whose true boxes are known (`confidence_table.py` says which, and has the
+numbers; `python -m benchmarks.confidence --fit` makes it anew): once for boxes in photos that are known to
+have the class, where the score says little since it was learned there; and once for boxes in new ones, by
+the score and the class alone, so that no ranking changes. What a run cannot know (NaN) counts as the mean.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tag2box.boxes import iou_matrix
+from tag2box.training.confidence_table import CLASS_ERROR, NEW, TAGGED
+
+__all__ = [
+    "CLASS_ERROR",
+    "FEATURES",
+    "NEW",
+    "TAGGED",
+    "Shape",
+    "Traits",
+    "box_features",
+    "log_shares",
+    "overlaps",
+]
+
+Floats = NDArray[np.float64]
+
+# What is known of a box, in this order; the last two are of its class.
+FEATURES = ("score", "share", "map", "smaller", "same", "border")
+# Beyond these, a logit says hardly more: its rise is so much less, and no ranking changes.
+LARGEST, BEYOND = 12.0, 0.05
+# The share of a photo that a box has at least.
+SMALLEST = 1e-9
+
+
+# A box whose side is nearer to that of the photo, in shares of it, is at the border.
+BORDER = 0.02
+# So many boxes of a class are compared with each other.
+COMPARED = 500
+
+
+class Traits(NamedTuple):
+    """What the boxes of a class have in common in the photos learned from; NaN where nobody knows.
+
+    area: the median logarithm of their share of the photo; same: how much those of two photos overlap, in
+    shares of the photos; border: the share of boxes at the border.
+    """
+
+    area: float
+    same: float
+    border: float
+
+    @staticmethod
+    def of(boxes: NDArray[np.floating]) -> "Traits":
+        """Of the boxes of a class, (n, 4), in shares of their photos."""
+        if not len(boxes):
+            return Traits(np.nan, np.nan, np.nan)
+        area = np.log(np.maximum(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1), SMALLEST))
+        some = boxes[np.linspace(0, len(boxes) - 1, min(len(boxes), COMPARED)).astype(np.intp)]
+        n, same = len(some), np.nan
+        if n > 1:
+            same = float((iou_matrix(some, some).sum() - n) / (n * (n - 1)))
+        at_border = (boxes[:, :2] < BORDER).any(axis=1) | (boxes[:, 2:] > 1 - BORDER).any(axis=1)
+        return Traits(float(np.median(area)), same, float(at_border.mean()))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The regression: β₀, and for each of `FEATURES` its β, mean and spread."""
+
+    bias: float
+    weights: Floats
+    mean: Floats
+    spread: Floats
+
+    @staticmethod
+    def of(table: tuple[float, ...]) -> "Shape":
+        """From the numbers of the table: β₀, all β, all means, all spreads."""
+        weights, mean, spread = np.array(table[1:], np.float64).reshape(3, len(FEATURES))
+        return Shape(table[0], weights, mean, spread)
+
+    def logit(self, features: Floats) -> Floats:
+        """The logit of being right of each box, (n,), from its features (n, n_features)."""
+        return np.asarray(self.bias + np.nan_to_num((features - self.mean) / self.spread) @ self.weights)
+
+
+def box_features(logit: Floats, share: Floats, overlap: Floats, log_area: Floats, traits: Floats) -> Floats:
+    """The features of boxes, (n, n_features).
+
+    logit: of the score by the curve of the class; share: its `log_shares`; overlap: with the window that the
+    object map speaks for, or NaN; log_area: of its share of the photo; traits: (n, 3), those of its class.
+    """
+    area, same, border = traits.T
+    within = np.clip(logit, -LARGEST, LARGEST)
+    score = within + BEYOND * (logit - within)
+    columns = score, share, overlap, np.minimum(log_area - area, 0), same, border
+    return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
+
+
+def log_shares(scores: Floats, label: NDArray[np.intp]) -> Floats:
+    """The logarithm of each box's share among the photo's boxes of its class: log softmax of their scores.
+
+    Near 0 for a box far ahead of all others, log ½ where there are two as good.
+    """
+    out = np.empty(len(scores))
+    for c in np.unique(label):
+        own = scores[label == c]
+        power = own - own.max()
+        out[label == c] = power - np.log(np.exp(power).sum())
+    return out
+
+
+def overlaps(a: NDArray[np.floating], b: NDArray[np.floating]) -> Floats:
+    """The intersection over union of each box of `a` with that of `b` in the same row."""
+    sides = np.minimum(a[:, 2:], b[:, 2:]) - np.maximum(a[:, :2], b[:, :2])
+    shared = np.prod(np.maximum(sides, 0), axis=1)
+    union = np.prod(a[:, 2:] - a[:, :2], axis=1) + np.prod(b[:, 2:] - b[:, :2], axis=1) - shared
+    return np.asarray(np.divide(shared, union, out=np.zeros(len(a)), where=union > 0), np.float64)

@@ -1,0 +1,66 @@
+"""The verdict on a run: each thing that looks wrong is named where it is there, and only there."""
+
+import numpy as np
+import pytest
+from tests._review import copied
+
+from tag2box.run.folder import RunFolder
+from tag2box.run.verdict import LINES, ClassVerdict, Verdict, _always_with, _odd, judge_run
+
+RNG = np.random.default_rng(0)
+
+
+def boxes(area, n=40, at=None):
+    """Square boxes of about that share of their photos, anywhere or at one place."""
+    side = np.sqrt(area) * RNG.uniform(0.97, 1.03, (n, 1))
+    corner = RNG.uniform(0, 1, (n, 2)) * (1 - side) if at is None else np.full((n, 2), at)
+    return np.concatenate([corner, corner + side], axis=1)
+
+
+TAGS = np.where(RNG.random((60, 3)) < 0.3, 1, -1).astype(np.int8)
+
+
+@pytest.mark.parametrize(
+    ("found", "larger", "words"),
+    [
+        (boxes(0.15), 1.0, ""),
+        (boxes(0.95), 1.0, "nearly the whole photo"),
+        (boxes(0.004), 1.0, "very small"),
+        (boxes(0.3, at=0.2), 1.0, "same place"),
+        (boxes(0.15), 4.0, "may be parts"),
+        (boxes(0.15), 0.2, "may hold more"),
+        (boxes(0.15, n=0), 1.0, "No box"),
+    ],
+)
+def test_what_looks_wrong_is_named(found, larger, words):
+    wrong, _ = _odd(found, larger, TAGS, 0, ("a", "b", "c"))
+    assert (words in wrong) if words else (wrong == "")
+
+
+def test_a_class_that_is_always_with_another_is_told_by_it():
+    tags = TAGS.copy()
+    tags[tags[:, 0] == 1, 2] = 1
+    assert _always_with(tags, 0) == 2
+    assert _always_with(TAGS, 0) is None
+    tags[:, 2] = 1  # all photos have it: that says nothing of the first
+    assert _always_with(tags, 0) is None
+
+
+def test_the_verdict_of_a_run_counts_its_boxes(review_run, tmp_path):
+    run = RunFolder(copied(review_run, tmp_path))
+    verdict = judge_run(run)
+    assert {each.name: each.boxes for each in verdict.classes} == {
+        name: len(run.findings.rows[c]) for c, name in enumerate(run.images.classes)
+    }
+    for each in verdict.classes:
+        sure = run.findings.confidence[run.images.classes.index(each.name)]
+        assert each.right == pytest.approx(sure.mean())
+        assert 0 <= each.low <= each.right <= each.high <= 1
+    assert [each.right for each in verdict.classes] == sorted(each.right for each in verdict.classes)
+
+
+def test_a_verdict_fits_a_screen():
+    many = tuple(ClassVerdict(f"class {n}", 10, n / 100, 0, 1) for n in range(50))
+    lines = str(Verdict(many, ("A note.",))).splitlines()
+    assert len(lines) == LINES + 2
+    assert lines[-2:] == ["and 30 more classes, which look better", "A note."]

@@ -1,0 +1,73 @@
+"""Confidences: what they are made of, and that judged boxes move them as they should."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import expit, log_softmax, logit
+
+from tag2box.boxes import iou_matrix
+from tag2box.training.calibration import SHIFT, Calibration, judged_shift
+from tag2box.training.confidence import FEATURES, NEW, TAGGED, Shape, Traits, log_shares, overlaps
+
+RNG = np.random.default_rng(0)
+
+
+def test_shares_are_the_softmax_within_a_class():
+    scores, label = RNG.normal(size=9), np.array([0, 0, 0, 2, 2, 5, 5, 5, 5])
+    expected = np.concatenate([log_softmax(scores[label == c]) for c in (0, 2, 5)])
+    np.testing.assert_allclose(log_shares(scores, label), expected)
+    assert log_shares(np.empty(0), np.empty(0, np.intp)).shape == (0,)
+
+
+def test_overlaps_are_the_diagonal_of_all():
+    corner = RNG.uniform(0, 50, (2, 30, 2))
+    a, b = np.concatenate([corner, corner + RNG.uniform(5, 40, corner.shape)], axis=2)
+    np.testing.assert_allclose(overlaps(a, b), np.diag(iou_matrix(a, b)))
+
+
+@pytest.mark.parametrize("table", [NEW, TAGGED])
+def test_what_nobody_knows_counts_as_the_mean(table):
+    shape = Shape.of(table)
+    features = np.tile(shape.mean, (2, 1))
+    features[0, :] = np.nan
+    np.testing.assert_allclose(shape.logit(features), shape.bias)
+    assert len(shape.weights) == len(FEATURES)
+    assert (shape.spread > 0).all()
+
+
+def test_a_box_that_scores_more_is_surer_whether_new_or_tagged():
+    calibration = Calibration(np.array([[1.0, 0.0]]), np.array([[-2.0, 0.5, 0.5]]))
+    scores, label, same = np.linspace(-30, 30, 7), np.zeros(7, np.intp), np.ones(7)
+    features = calibration.features(scores, label, -0.5 * same, 0.5 * same, -2 * same)
+    new, tagged = calibration(features, label), calibration(features, label, tagged=True)
+    assert (np.diff(new) > 0).all()
+    assert (np.diff(tagged) >= 0).all()
+
+
+def test_the_shift_of_judged_boxes_is_the_most_likely_one():
+    confidence, right = RNG.uniform(0.05, 0.95, 30), RNG.random(30) < 0.3
+
+    def loss(shift):
+        p = expit(logit(confidence) + shift)
+        return -np.log(np.where(right, p, 1 - p)).sum() + shift**2 / (2 * SHIFT**2)
+
+    assert judged_shift(confidence, right) == pytest.approx(minimize_scalar(loss).x, abs=1e-4)
+    assert judged_shift(np.empty(0), np.empty(0, bool)) == 0
+    assert (
+        judged_shift(np.full(200, 0.5), np.ones(200, bool))
+        > 2
+        > judged_shift(np.array([0.5]), np.ones(1, bool))
+    )
+
+
+def test_traits_are_the_means_over_boxes_and_pairs_of_them():
+    corner = RNG.uniform(0, 0.5, (7, 2))
+    boxes = np.concatenate([corner, corner + RNG.uniform(0.1, 0.4, (7, 2))], axis=1)
+    boxes[0, 0] = 0.01
+    area, same, border = Traits.of(boxes)
+    pairs = [iou_matrix(boxes[[i]], boxes[[j]])[0, 0] for i in range(7) for j in range(7) if i != j]
+    assert same == pytest.approx(np.mean(pairs))
+    assert border == pytest.approx(((boxes[:, :2] < 0.02).any(axis=1)).mean())
+    assert area == pytest.approx(np.median(np.log(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))))
+    assert np.isnan(Traits.of(boxes[:0])).all()
+    assert np.isnan(Traits.of(boxes[:1]).same)
