@@ -5,7 +5,7 @@ import pytest
 from tests._planted import N_IMAGES, N_WINDOWS, D, planted
 
 from tag2box import cover_graph, greedy_cover, group_neighbors, negative_mining
-from tag2box.cover.compared import compare, draw_images
+from tag2box.cover.compared import Compared, compare, draw_images
 from tag2box.cover.config import CoverConfig
 from tag2box.cover.degrees import Degrees, count_neighbors
 from tag2box.cover.stage import find_covers
@@ -148,6 +148,24 @@ def test_only_the_first_dimensions_are_compared(known):
     np.testing.assert_allclose(first, above(scaled, D))
     for other in (above(X, D + 3), above(X[:, :D], D)):
         assert (first != other).mean() > 0.05
+
+
+def test_seeds_are_found_by_fewer_dimensions_and_compared_by_all(known):
+    photos = known.described, EVERYTHING
+    both, few, all_ = compare(photos, D, 2), compare(photos, 2), compare(photos, D)
+    np.testing.assert_array_equal(both.X, all_.X)
+    np.testing.assert_array_equal(both.for_seeds, few.X)
+    assert all_.short is None
+    assert compare(photos, 2, D).short is None  # no more than there are
+    parts = [
+        compare((known.described.part(a, a + 9), EVERYTHING[a : a + 9]), D, 2) for a in range(0, N_IMAGES, 9)
+    ]
+    joined = Compared.concatenate(parts)
+    np.testing.assert_array_equal(joined.for_seeds, few.X)
+    images = np.arange(N_IMAGES)
+    by_few, by_all = (count_neighbors(images, each, known.tags, 0.5).above for each in (few, all_))
+    np.testing.assert_array_equal(count_neighbors(images, both, known.tags, 0.5).above, by_few)
+    assert (by_few != by_all).any()
 
 
 def test_the_cover_is_that_of_the_whole_table(known):

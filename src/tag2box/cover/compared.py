@@ -28,18 +28,32 @@ BLOCK = 8192  # rows at a time
 @stored
 @dataclass(frozen=True)
 class Compared(ByImage):
-    """X: (n, d), the vectors; offsets: (n_images + 1,), where the rows of each image start."""
+    """X: (n, d), the vectors; offsets: (n_images + 1,), where the rows of each image start.
 
-    ROWS: ClassVar[tuple[str, ...]] = ("X",)
+    short: (n, fewer), what seeds are found by; None where that is X.
+    """
+
+    ROWS: ClassVar[tuple[str, ...]] = ("X", "short")
 
     X: NDArray[np.floating]
     offsets: Rows
+    short: NDArray[np.floating] | None = None
 
     @classmethod
     def concatenate(cls, parts: Sequence["Compared"]) -> "Compared":
         """All images of `parts`, in their order."""
         counts = np.concatenate([part.counts for part in parts])
-        return cls(np.concatenate([part.X for part in parts]), np.append(0, np.cumsum(counts)))
+        short = [part.short for part in parts if part.short is not None]
+        return cls(
+            np.concatenate([part.X for part in parts]),
+            np.append(0, np.cumsum(counts)),
+            np.concatenate(short) if short else None,
+        )
+
+    @property
+    def for_seeds(self) -> NDArray[np.floating]:
+        """What every window is compared by, to find seeds among them."""
+        return self.X if self.short is None else self.short
 
     def among(self, described: ByImage, rows: Rows) -> Rows:
         """These rows as rows of all windows."""
@@ -47,23 +61,34 @@ class Compared(ByImage):
         return np.asarray(described.offsets[image] + rows - self.offsets[image], np.int64)
 
 
-@stage("compared", version=1)
-def compare(photos: tuple[Described, NDArray[np.bool_]], dimensions: int) -> Compared:
+@stage("compared", version=2)
+def compare(
+    photos: tuple[Described, NDArray[np.bool_]], dimensions: int, seed_dimensions: int | None = None
+) -> Compared:
     """What neighbors are found by: the first dimensions of X, every row as long as it was.
 
-    photos: the images, and which of them were drawn.
+    photos: the images, and which of them were drawn. seed_dimensions: those of every window, where seeds
+    alone are compared by all `dimensions`.
     """
     described, drawn = photos
     rows = described.rows_of(drawn)
     counts = np.where(drawn, described.counts, 0)
     d = min(dimensions, described.X.shape[1])
-    out = np.empty((len(rows), d), described.X.dtype)
+    fewer = d if seed_dimensions is None else min(seed_dimensions, d)
+    X, short = (np.empty((len(rows), width), described.X.dtype) for width in (d, fewer % d))
     for a in range(0, len(rows), BLOCK):
         block = described.X[rows[a : a + BLOCK]].astype(np.float32)
-        short = np.linalg.norm(block[:, :d], axis=1, keepdims=True)
-        length = np.linalg.norm(block, axis=1, keepdims=True)
-        out[a : a + BLOCK] = block[:, :d] * (length / np.where(short > 0, short, 1))
-    return Compared(out, np.append(0, np.cumsum(counts)))
+        X[a : a + BLOCK] = _leading(block, d)
+        short[a : a + BLOCK] = _leading(block, fewer % d)
+    return Compared(X, np.append(0, np.cumsum(counts)), short if fewer < d else None)
+
+
+def _leading(rows: NDArray[np.float32], d: int) -> NDArray[np.float32]:
+    """The first d dimensions, every row as long as it was."""
+    leading = rows[:, :d]
+    short = np.linalg.norm(leading, axis=1, keepdims=True)
+    length = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(leading * (length / np.where(short > 0, short, 1)), np.float32)
 
 
 def draw_images(tags: NDArray[np.int8], most: int) -> NDArray[np.bool_]:

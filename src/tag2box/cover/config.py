@@ -20,6 +20,8 @@ class CoverConfig(Settings):
         How the first windows are found: by the paper's cover, or by negative mining (Siva et al. 2012).
     dimensions : int, default=128
         The number of leading dimensions of the features by which neighbors are found.
+    seed_dimensions : int, default=128
+        The number of those by which all windows are compared, to find seeds; seeds are compared by all.
     most_images : int, default=5100
         The greatest number of images to compare. Of more, a sample is drawn, with as many positive images of
         each class; within it the result is exact.
@@ -46,6 +48,8 @@ class CoverConfig(Settings):
     initializer: Annotated[str, Choice("cover", "negative_mining")] = "cover"
     # More did not help, and cost time.
     dimensions: Annotated[int, Range(1, 100_000)] = 128
+    # The windows of all positive images are five times as many as seeds, and are only counted.
+    seed_dimensions: Annotated[int, Range(1, 100_000)] = 128
     # VOC 2007's 5011 are still taken as a whole.
     most_images: Annotated[int, Range(2, 1_000_000)] = 5100
     # The release's, as are `method` and `seeds`.

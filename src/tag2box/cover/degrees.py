@@ -33,7 +33,7 @@ class Degrees:
         return cls(above, far)
 
 
-@stage("degrees", version=1)
+@stage("degrees", version=2)
 def count_neighbors(
     images: NDArray[np.int64],
     compared: Compared,
@@ -54,7 +54,9 @@ def count_neighbors(
     shape = (len(rows), tags.shape[1])
     out = Degrees(np.zeros(shape, np.float32), np.zeros(shape, np.float32))
     if asked.any():
-        table = group_neighbors(compared.X, compared.offsets, rows[asked], max(depth), workers=workers)
+        table = group_neighbors(
+            compared.for_seeds, compared.offsets, rows[asked], max(depth), workers=workers
+        )
         out.above[asked], out.far[asked] = _count_table(table, tags, seen, depth)
     return out
 

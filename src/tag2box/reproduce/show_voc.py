@@ -1,18 +1,19 @@
 """Tables 2 and 3 for people and machines: Markdown, which reads well in a terminal too, and JSON."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tag2box.reproduce.voc_tables import CLASSES, PAPER, SIX, VocCell
+from tag2box.reproduce.printed import CLASSES, OTHERS, PAPER, SIX, Other
+from tag2box.reproduce.voc_tables import VocCell
 
 __all__ = ["as_dict", "as_markdown"]
 
-# What others have on the same classes: the paper's Table 3, and CorLoc of the windows its authors published.
-RIVALS = {
-    SIX: "CorLoc of the authors' own first windows: 39.4.",
-    CLASSES: "CorLoc of the authors' own first windows: 29.3. Siva and Xiang (2011) have 13.9 mean AP.",
+# CorLoc of the windows that the paper's authors published; and what they learned from and tested on.
+BESIDE = {
+    SIX: "The paper is on all of VOC 2007. CorLoc of its authors' own first windows: 39.4.",
+    CLASSES: "The paper is on all of VOC 2007. CorLoc of its authors' own first windows: 29.3.",
 }
 
 
@@ -24,6 +25,7 @@ def as_dict(cells: Sequence[VocCell], classes: Sequence[str]) -> dict[str, Any]:
         rows[row] = {
             "ap": _figures(same, classes, lambda cell: cell.ap),
             "corloc": _figures(same, classes, lambda cell: cell.corloc),
+            "first_windows": _figures(same, classes, lambda cell: cell.first),
             "song2014": {name: ap for name, ap in PAPER.get(row, {}).items() if name in classes},
         }
     costs: dict[str, Any] = {}
@@ -33,10 +35,17 @@ def as_dict(cells: Sequence[VocCell], classes: Sequence[str]) -> dict[str, Any]:
         "classes": list(classes),
         "protocol": "trained on trainval with tags, scored on test, AP07; CorLoc on trainval",
         "seeds": sorted({cell.seed for cell in cells}),
-        "beside": RIVALS.get(tuple(classes), ""),
+        "beside": BESIDE.get(tuple(classes), ""),
+        "others": [_other(other) for other in OTHERS.get(tuple(classes), ())],
         "rows": rows,
         "costs": costs,
     }
+
+
+def _other(row: Other) -> dict[str, Any]:
+    """A row of others; left and right are a list."""
+    ap = [list(each) if isinstance(each, tuple) else each for each in row.ap]
+    return {"name": row.name, "mean": row.mean, "ap": ap}
 
 
 def _figures(
@@ -52,28 +61,39 @@ def _figures(
 
 
 def as_markdown(table: dict[str, Any]) -> str:
-    """The table, the paper's rows below ours."""
+    """The table, the paper's rows below ours, and those of others below all."""
     classes = table["classes"]
     lines = [
         f"{table['protocol']}; {len(table['seeds'])} seed(s).",
         "",
-        f"| | {' | '.join(classes)} | mean | spread | CorLoc |",
-        "|---" * (len(classes) + 4) + "|",
+        f"| | {' | '.join(classes)} | mean | spread | CorLoc | CorLoc of the first windows |",
+        "|---" * (len(classes) + 5) + "|",
     ]
     for row, content in table["rows"].items():
-        ap, share = content["ap"], content["corloc"]
-        figures = " | ".join(f"{ap['classes'][name]:.1f}" for name in classes)
+        ap, after, first = (content[name] for name in ("ap", "corloc", "first_windows"))
         lines.append(
-            f"| {row} | {figures} | {ap['mean']:.1f} | {ap['std_over_seeds']:.1f} | {share['mean']:.1f} |"
+            f"| {row} | {_line(ap['classes'][name] for name in classes)} | {ap['mean']:.1f} "
+            f"| {ap['std_over_seeds']:.1f} | {after['mean']:.1f} | {first['mean']:.1f} |"
         )
         if theirs := content["song2014"]:
             known = [theirs.get(name) for name in classes]
-            figures = " | ".join("-" if value is None else f"{value:.1f}" for value in known)
-            mean = "-" if None in known else f"{np.mean(list(theirs.values())):.1f}"
-            lines.append(f"| *Song et al. 2014* | {figures} | {mean} | | |")
+            mean = None if None in known else float(np.mean(list(theirs.values())))
+            lines.append(f"| *Song et al. 2014* | {_line([*known, mean])} | | | |")
+    for other in table["others"]:
+        known = other["ap"] or [None] * len(classes)
+        lines.append(f"| *{other['name']}* | {_line([*known, other['mean']])} | | | |")
     lines += ["", table["beside"], "", "| stage | seconds | peak MB |", "|---|---|---|"]
     lines += [
         f"| {stage} | {cost['seconds']:.0f} | {cost.get('peak_mb', 0) + cost.get('workers_peak_mb', 0):.0f} |"
         for stage, cost in table["costs"].items()
     ]
     return "\n".join(lines) + "\n"
+
+
+def _line(values: Iterable[float | Sequence[float] | None]) -> str:
+    """The cells of a row; what is not known is a dash, and left and right stand side by side."""
+    cells = []
+    for value in values:
+        sides = value if isinstance(value, Sequence) else [value]
+        cells.append(", ".join("-" if side is None else f"{side:.1f}" for side in sides))
+    return " | ".join(cells)

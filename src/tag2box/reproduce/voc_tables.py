@@ -20,6 +20,7 @@ from tag2box.detection.detector import Detector
 from tag2box.errors import InputError
 from tag2box.evaluation.scores import corloc, evaluate
 from tag2box.images import ImageSet
+from tag2box.report.collecting import first_boxes
 from tag2box.run.folder import RunFolder, fit_run, mined_windows
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import Run
@@ -27,53 +28,30 @@ from tag2box.runtime.store import Store
 from tag2box.windows.record import Windows
 
 __all__ = [
-    "CLASSES",
     "OURS",
-    "PAPER",
     "ROWS",
-    "SIX",
     "describe_test",
     "detect_described",
     "run_voc_table",
 ]
 
-CLASSES = (
-    *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable"),
-    *("dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),
-)
-SIX = ("aeroplane", "bicycle", "boat", "bus", "horse", "motorbike")
 ROWS = ("negative mining + SVM", "Cover + SVM", "Cover + LSVM", "Cover + SLSVM")
 # Beyond the paper: the SVM on the boxes that the two-stream head finds.
 OURS = "two streams + SVM"
-# AP in per cent, from Tables 2 and 3 of the paper.
-_SVM = (
-    *(23.4, 43.5, 22.4, 8.1, 6.2, 33.9, 33.8, 30.4, 0.1, 17.9),
-    *(11.5, 17.1, 24.7, 40.2, 2.4, 14.8, 21.4, 15.1, 31.9, 6.2),
-)
-_LSVM = (
-    *(28.2, 47.2, 17.6, 9.6, 6.5, 34.7, 35.5, 31.5, 0.3, 21.7),
-    *(13.2, 20.7, 25.2, 39.8, 12.6, 18.6, 21.2, 18.6, 31.7, 10.2),
-)
-_SLSVM = (
-    *(27.6, 41.9, 19.7, 9.1, 10.4, 35.8, 39.1, 33.6, 0.6, 20.9),
-    *(10.0, 27.7, 29.4, 39.2, 9.1, 19.3, 20.5, 17.1, 35.6, 7.1),
-)
-PAPER = {
-    "negative mining + SVM": dict(zip(SIX, (23.2, 15.4, 5.1, 2.0, 6.2, 17.4), strict=True)),
-    "Cover + SVM": dict(zip(CLASSES, _SVM, strict=True)),
-    "Cover + LSVM": dict(zip(CLASSES, _LSVM, strict=True)),
-    "Cover + SLSVM": dict(zip(CLASSES, _SLSVM, strict=True)),
-}
 
 
 @dataclass(frozen=True)
 class VocCell:
-    """One row of the table for one seed: AP07 and CorLoc per class, and what each stage of training cost."""
+    """One row of the table for one seed: AP07 and CorLoc per class, and what each stage of training cost.
+
+    first: CorLoc of the first windows, before anything is learned from them.
+    """
 
     row: str
     seed: int
     ap: dict[str, float]
     corloc: dict[str, float]
+    first: dict[str, float]
     costs: dict[str, Any]
 
 
@@ -120,13 +98,14 @@ def run_voc_table(
             run = RunFolder(out / "train")
             described = describe_test(test, run, out / "test", workers, progress)
             ap = evaluate(detect_described(run.detector, test, described), test)
-            share = corloc(mined_windows(run), train)
+            share, first = (corloc(boxes, train) for boxes in (mined_windows(run), first_boxes(run)))
             cells.append(
                 VocCell(
                     row,
                     seed,
                     {name: float(ap[name]) for name in classes},
                     {name: float(share[name]) for name in classes},
+                    {name: float(first[name]) for name in classes},
                     costs,
                 )
             )
@@ -142,12 +121,12 @@ def _only(images: ImageSet, classes: Sequence[str]) -> ImageSet:
 def describe_test(
     images: ImageSet, trained: RunFolder, out: Path, workers: int | None, progress: Progress
 ) -> Described:
-    """The test images, as the run describes its own; computed once."""
+    """The test images, as its detector describes new ones; computed once."""
     store = Store(out)
     with store.lock():
         run = Run(store, workers=workers, progress=progress)
         photos = hash_photos(images, progress=progress)
-        return run.per_photo(describe_photos, photos, trained.result("description"))
+        return run.per_photo(describe_photos, photos, trained.detector.searching)
 
 
 def detect_described(detector: Detector, images: ImageSet, described: Described) -> Detections:
@@ -156,7 +135,8 @@ def detect_described(detector: Detector, images: ImageSet, described: Described)
     Scores are margins, by which the tables rank boxes: two confidences may be rounded to the same number.
     """
     asked, context = detector.settings, detector.description.context
-    ranking = replace(detector, settings=replace(asked, confidence=False, min_score=-np.inf))
+    lowest = -np.inf if asked.confidence else asked.min_score
+    ranking = replace(detector, settings=replace(asked, confidence=False, min_score=lowest))
     parts = []
     for i in range(len(described)):
         photo = described.part(i, i + 1)
@@ -165,9 +145,10 @@ def detect_described(detector: Detector, images: ImageSet, described: Described)
             rows = detector.promising(photo.windows, photo.X[:, -context.width :], map_)
             windows = Windows.of_image(photo.windows.xyxy[rows], tuple(photo.windows.sizes[0]))
             photo = Described(windows, photo.X[rows], photo.maps)
-        scores = detector.scorer(photo.X, photo.windows.xyxy, photo.windows.sizes[0], map_)
+        scores, objectness = detector.scores(photo)
         boxes = ranking.select(scores, photo.windows)
-        compared = detector.confidence(boxes) if asked.confidence else boxes
-        boxes = boxes[compared.score >= asked.min_score]
+        if asked.confidence:
+            features = detector.features(boxes, photo.windows, objectness)
+            boxes = boxes[detector.calibration(features, boxes.label) >= asked.min_score]
         parts.append(replace(boxes, image=boxes.image + i))
     return Detections.concatenate(parts, ids=images.ids)
