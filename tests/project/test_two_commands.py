@@ -1,5 +1,6 @@
 """The set-up of `make demo` and `make test`: from locks alone, whatever is released after they were made."""
 
+import os
 import re
 import subprocess
 import tomllib
@@ -21,6 +22,8 @@ TARGETS = (
     "quality",
     "bench",
     "docs",
+    "build",
+    "test-wheel",
 )
 pytestmark = pytest.mark.skipif(
     not (ROOT / "Makefile").is_file(), reason="the package is installed, without its Makefile"
@@ -69,16 +72,38 @@ def test_what_a_lock_lacks_is_said_in_a_line(tmp_path):
     assert not (tmp_path / project.STAMP).exists()
 
 
+# Says what it was asked for, and fails where that is the command of $BROKEN.
+MAKE = """#!/bin/sh
+echo "$*" "${MAKEFLAGS-}" "${PYTEST_ADDOPTS-}"
+[ "$1" != "$BROKEN" ]
+"""
+
+
+@pytest.mark.parametrize(
+    ("broken", "asked"), [("", ["test", "quality"]), ("test", ["test"]), ("quality", ["test", "quality"])]
+)
+def test_ci_runs_both_and_fails_with_either(tmp_path, broken, asked):
+    for name, script in (("make", MAKE), ("chromium", "#!/bin/sh\n")):
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    rehearsal = {"MAKEFLAGS": "n", "PYTEST_ADDOPTS": "--collect-only"}
+    surroundings = {**os.environ, **rehearsal, "PATH": f"{tmp_path}:{os.environ['PATH']}", "BROKEN": broken}
+    script = str(ROOT / ".ci" / "run")
+    done = subprocess.run(script, check=False, env=surroundings, stdout=subprocess.PIPE, text=True)
+    assert [line.strip() for line in done.stdout.splitlines()] == asked
+    assert (done.returncode == 0) == (broken == "")
+
+
 PYPROJECT = ROOT / "pyproject.toml"
 
 
-def asked_for(*groups):
-    """What the project, the extras of the demo and the review, and these groups require."""
+def asked_for(groups, extras=("demo", "review")):
+    """What the project, these extras and these groups require."""
     read = tomllib.loads(PYPROJECT.read_text())
     project, known = read["project"], read["dependency-groups"]
-    extras = project["optional-dependencies"]
+    more = (project["optional-dependencies"][extra] for extra in extras)
     named = chain.from_iterable(known[group] for group in groups)
-    lines = [*project["dependencies"], *extras["demo"], *extras["review"], *named]
+    lines = [*project["dependencies"], *chain.from_iterable(more), *named]
     return [Requirement(line) for line in lines if isinstance(line, str)]
 
 
@@ -109,16 +134,26 @@ def canonical(name):
 def test_a_lock_holds_what_pyproject_asks_for(lock, groups):
     """Where it does not, the lock is older than pyproject.toml: `make lock`."""
     pinned = pins(lock)
-    for wanted in asked_for(*groups):
+    for wanted in asked_for(groups):
         versions = pinned[canonical(wanted.name)]
         assert all(version in wanted.specifier for version in versions), f"{wanted}: make lock"
 
 
+def test_the_lock_of_the_image_is_a_part_of_what_was_tested():
+    pinned, tested = pins("serve"), pins("dev")
+    assert {name: tested.get(name) for name in pinned} == pinned
+    for wanted in asked_for([], ["serve"]):
+        assert all(version in wanted.specifier for version in pinned[canonical(wanted.name)])
+
+
 def test_the_oldest_packages_are_tested():
-    """Every lower bound of what tag2box imports is a version that `make test-old` has."""
+    """Every lower bound of what tag2box imports is a version that `make test-old` has; tools are left out."""
     read = tomllib.loads(PYPROJECT.read_text())["project"]
+    extras = read["optional-dependencies"]
+    own = re.search(r"^OWN := .*extra ,(.*)\)$", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)[1]
+    assert set(own.split()) == set(extras) - {"autodistill", "cvat"}
     pinned, bounded = pins("old"), 0
-    for line in chain(read["dependencies"], *read["optional-dependencies"].values()):
+    for line in chain(read["dependencies"], *(extras[name] for name in own.split())):
         wanted = Requirement(line)
         (bound,) = wanted.specifier
         assert pinned[canonical(wanted.name)] == [Version(bound.version)], f"{wanted}: make lock"
