@@ -32,7 +32,8 @@ from tag2box.cover.stage import find_covers
 from tag2box.description.record import Described, Maps
 from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store
-from tag2box.training.competition import compete, fit_activations
+from tag2box.training.activations import fit_activations
+from tag2box.training.competition import compete
 from tag2box.training.findings import find_best
 from tag2box.training.initial import InitialConfig, train_initial
 from tag2box.training.known import Known
@@ -90,13 +91,13 @@ def make(folder, n, classes):
 
 def objectness(made):
     described, tags, maps = made.known.described, made.known.tags, Config().maps
-    made.maps = made.run(fit_object_maps, described, tags, maps.components)
+    made.activations = made.run(fit_activations, described, tags)
+    made.maps = made.run(fit_object_maps, described, tags, made.activations, maps.components)
     made.alone = made.run.per_photo(measure_all, described, made.maps, maps.ring)
 
 
 def competition(made):
     described, tags = made.known.described, made.known.tags
-    made.activations = made.run(fit_activations, described, tags)
     photos = described, made.alone, tags
     shared = made.run.per_photo(compete, photos, made.maps, made.activations, Config().maps.ring)
     made.known = replace(made.known, objectness=shared)
@@ -104,7 +105,7 @@ def competition(made):
 
 def prior(made):
     """With as few steps as `two_streams`, of which it trains one for each prior and fold."""
-    choose_prior(made.known, made.alone, TwoStreamConfig(iterations=PASSES))
+    choose_prior(made.known, TwoStreamConfig(iterations=PASSES))
     return (TwoStreamConfig().iterations + 2) / (PASSES + 2)
 
 

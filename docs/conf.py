@@ -8,6 +8,7 @@ DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS.parent / "src"))
 
 import tag2box  # noqa: E402  found above
+from tag2box import mil  # noqa: E402
 
 DESCRIPTORS = (property, cached_property, classmethod, staticmethod)
 
@@ -41,6 +42,7 @@ def documented(name, value):
 
 
 public = {name: getattr(tag2box, name) for name in tag2box.__all__}
+public |= {f"mil.{name}": getattr(mil, name) for name in mil.__all__}
 classes = {f"tag2box.{name}": kind for name, kind in public.items() if isinstance(kind, type)}
 autosummary_context = {"own_members": {name: own_members(kind) for name, kind in classes.items()}}
 

@@ -22,6 +22,9 @@ def verdict(figure, value, floor):
 
 
 def main(names):
+    if unknown := set(names) - set(PARTS):
+        print(f"quality: no part is called {', '.join(sorted(unknown))}: there are {', '.join(PARTS)}")
+        return 2
     if not DATA.is_dir():
         print(
             f"quality: skipped, as there is no data in {DATA}: set TAG2BOX_DATA to the folder that holds it"

@@ -43,7 +43,7 @@ def learned(learn, truth, test, out):
     """CorLoc of the boxes in the photos that were learned from, and AP in the others."""
     model = t2b.Tag2Box(out=out / "run").fit(learn)
     boxes = out / "boxes.csv"
-    command("export", out / "run", "--format", "csv", "--out", boxes)
+    command("export", out / "run", "--format", "csv", "--out", boxes, "--all")
     corloc = t2b.corloc(t2b.read_detections(boxes, truth), truth)
     return {"corloc": 100 * corloc.mean, "ap": 100 * t2b.evaluate(model.predict(test), test).mean}
 

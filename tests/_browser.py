@@ -4,6 +4,7 @@ import shutil
 import time
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from selenium.webdriver.common.actions.pointer_input import PointerInput
@@ -16,6 +17,8 @@ BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 MISSING = "no browser here: apt-get install chromium chromium-driver"
 # Seconds to wait for what takes a fraction of one: this machine may be busy.
 PATIENCE = 60
+# A change of the layout is drawn in the frame after it.
+TWO_FRAMES = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))"
 OPTIONS = (
     "--headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --disable-background-networking "
     "--disable-component-update --disable-sync --no-first-run --window-size=1280,800"
@@ -75,12 +78,20 @@ class Page:
         finger.perform()
 
     def saved(self):
-        """Wait until the page says so; what is on the disk then."""
+        """Wait until the page says so and is drawn anew; what is on the disk then."""
         self.until(lambda: self.text("#saved") == "saved")
+        self.browser.execute_async_script(TWO_FRAMES)
         return by_name(self.run)
 
-    def drag(self, element, dx, dy):
-        ActionChains(self.browser).click_and_hold(element).move_by_offset(dx, dy).release().perform()
+    def drag(self, css, dx, dy):
+        """From a box that the page may draw anew between a look and a grip: then it is tried again."""
+        WebDriverWait(
+            self.browser, PATIENCE, 0.05, ignored_exceptions=[StaleElementReferenceException]
+        ).until(lambda _: self._drag(css, dx, dy))
+
+    def _drag(self, css, dx, dy):
+        ActionChains(self.browser).click_and_hold(self.find(css)).move_by_offset(dx, dy).release().perform()
+        return True
 
     def only(self, name, order="name"):
         """The photo of that name in sight."""

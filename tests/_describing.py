@@ -9,6 +9,7 @@ from tag2box.description.describe import describe, photo_map, raw_widths
 from tag2box.description.description import Description
 from tag2box.description.projection import Projection
 from tag2box.description.resolving import resolve
+from tag2box.training.object_maps import PLACES, CellScores, ObjectMaps
 from tag2box.windows.search import WindowsConfig
 
 
@@ -33,3 +34,12 @@ def vectors(photo, boxes, features, projection=None, threads=1):
 def map_at(photo, side, features):
     """The network's last map of a photo, (h, w, c)."""
     return photo_map(photo, resolve(WindowsConfig(), features, MapsConfig(side=side)))
+
+
+def random_object_maps(rng, n_classes, c):
+    """Object maps that have learned nothing."""
+    parts = (
+        CellScores(*(rng.normal(size=shape).astype(np.float32) for shape in (of_cells, of_places)))
+        for of_cells, of_places in [((n_classes, c), (n_classes, PLACES, PLACES))] * 2
+    )
+    return ObjectMaps(*parts)

@@ -32,7 +32,7 @@ from tag2box.runtime.config import read_settings
 from tag2box.runtime.keys import call_key
 
 # What is written for others, and never read here: the command that wrote it writes it again.
-OUTPUTS = {"run report.html"}
+OUTPUTS = {"run report.html", "run card.md"}
 # What a finished result was made of: read only where that is damaged, to make no more than that again.
 SPARE = {"run finished *.npz"}
 # A change may fall where nothing is said, as on a space or a date; most do not.
@@ -137,7 +137,7 @@ def _run(root):
         run.detector,
         run.outdated,
         [(images, run.store.load("detections", key)) for key, images in run.detected()],
-        run.truth(),
+        run.truths(),
         read_state(run.folder).to_dict(),
         load_boxes(run),
         _picture(run),

@@ -62,7 +62,7 @@ ROOMS = (
     *("errors", "names", "runtime", "boxes", "images"),
     *("data", "corrections", "windows", "networks", "description"),
     *("neighbors", "cover", "mil", "training"),
-    *("detection", "evaluation", "config", "methods", "pipeline", "run", "exports"),
+    *("detection", "evaluation", "student", "config", "methods", "pipeline", "run", "exports"),
     *("report", "web", "review", "serving", "reproduce", "demo", "cli"),
 )
 # Where something is learned, or made that learning reads.
@@ -154,6 +154,7 @@ PACKAGES = {
     "python_multipart": "python-multipart",
     "skimage": "scikit-image",
     "sklearn": "scikit-learn",
+    "cvat_sdk": "cvat-sdk",
     "yaml": "pyyaml",
 }
 ASKED_FOR = {"fiftyone", "supervision"}  # by the error of the one function that wants it

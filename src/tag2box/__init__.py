@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from tag2box.neighbors.record import Neighbors
     from tag2box.neighbors.search import group_neighbors
     from tag2box.run.estimator import Tag2Box
+    from tag2box.student.config import StudentConfig
     from tag2box.training.initial import InitialConfig
     from tag2box.training.refinement import RefineConfig
     from tag2box.training.retraining import RetrainConfig
@@ -68,6 +69,7 @@ __all__ = [
     "RetrainConfig",
     "Scores",
     "SmoothLatentSVC",
+    "StudentConfig",
     "Tag2Box",
     "Tag2BoxError",
     "Truth",
@@ -117,6 +119,7 @@ _HOME = {
     "RetrainConfig": "training.retraining",
     "Scores": "evaluation.record",
     "SmoothLatentSVC": "mil.smooth_latent",
+    "StudentConfig": "student.config",
     "Tag2Box": "run.estimator",
     "Tag2BoxError": "errors",
     "Truth": "images",

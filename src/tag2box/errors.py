@@ -2,7 +2,7 @@
 
 import re
 
-__all__ = ["HIDDEN", "InputError", "Tag2BoxError", "redacted"]
+__all__ = ["HIDDEN", "InputError", "Tag2BoxError", "install_command", "redacted"]
 
 # What would break a line or a terminal, or turn text around: names and texts of strangers go into messages.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -25,6 +25,12 @@ def _without_password(address: re.Match[str]) -> str:
     """A name alone is a secret on the web, where tokens are written so, and none elsewhere: sftp://me@host."""
     kind, user = address.groups()
     return f"{kind}{HIDDEN}@" if kind.lower().startswith("http") or ":" in user else address[0]
+
+
+def install_command(extra: str, option: str = "") -> str:
+    """How to install what an extra of tag2box has, for messages: from a registry, or in a clone."""
+    pip = " ".join(["pip install", *option.split()])
+    return f'{pip} "tag2box[{extra}]"; in a clone: {pip} ".[{extra}]"'
 
 
 class Tag2BoxError(Exception):

@@ -91,7 +91,7 @@ def test_detect_evaluate_export(toys, run, call, tmp_path):
     assert answer["corloc"]["classes"]["thing"]["n_images"] == 6
     # The same boxes from a file give the same figures.
     boxes = tmp_path / "boxes.csv"
-    assert call("detect", truth, "--split", "test", "--run", run, "--out", boxes)[0] == 0
+    assert call("detect", truth, "--split", "test", "--run", run, "--all", "--out", boxes)[0] == 0
     _, again, _ = call("evaluate", boxes, "--truth", truth, "--split", "test", "--json")
     assert json.loads(again)["scores"] == answer["scores"]
     _, text, _ = call("evaluate", boxes, "--truth", truth, "--split", "test")
@@ -103,9 +103,15 @@ def test_detect_evaluate_export(toys, run, call, tmp_path):
 
 def test_min_score_and_single_photos(toys, run, call, tmp_path):
     photos = sorted(toys.glob("*.png"))[:2]
-    _, out, _ = call("detect", *photos, "--run", run, "--workers", 1, "--json")
+    _, out, _ = call("detect", *photos, "--run", run, "--workers", 1, "--json", "--all")
     everything = json.loads(out)["boxes"]
-    assert everything > 0
+    boxes = tmp_path / "boxes.csv"
+    _, out, _ = call("detect", *photos, "--run", run, "--workers", 1, "--json", "--out", boxes)
+    assert 0 < json.loads(out)["boxes"] < everything
+    assert min(float(line.split(",")[2]) for line in boxes.read_text().splitlines()[1:]) >= 0.1
+    status, _, err = call("detect", *photos, "--run", run, "--all", "--min-score", 0.5)
+    assert status == 2
+    assert "exclude each other" in err
     _, out, _ = call("detect", *photos, "--run", run, "--workers", 1, "--json", "--min-score", 1e9)
     assert json.loads(out)["boxes"] == 0
 

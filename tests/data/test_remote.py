@@ -133,7 +133,7 @@ def test_a_run_over_photos_elsewhere_has_the_same_results(server, toys, tmp_path
     found = {}
     for name, data in {"here": toys, "server": server}.items():
         fit_run(read_images(data), config, tmp_path / name, workers=2 if name == "server" else 1)
-        found[name] = {**contents(tmp_path / name), "run.json": b""}
+        found[name] = {**contents(tmp_path / name), "run.json": b"", "card.md": b""}  # these say where from
     assert found["server"] == found["here"]
     assert isinstance(RunFolder(tmp_path / "server").images.paths[0], RemotePath)
 

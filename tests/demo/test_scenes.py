@@ -121,7 +121,7 @@ def test_an_object_keeps_its_pixels_where_it_lies_inside():
 def test_missing_photographs_are_one_line_with_the_command(monkeypatch, tmp_path):
     monkeypatch.setattr(grounds, "find_spec", lambda package: None)
     grounds.photograph.cache_clear()
-    with pytest.raises(InputError, match=r'^[^\n]*pip install --upgrade "tag2box\[demo\]"$'):
+    with pytest.raises(InputError, match=r'^[^\n]*pip install --upgrade "tag2box\[demo\]"; in a clone: '):
         make_scenes(tmp_path, n_train=5, n_test=5)
 
 

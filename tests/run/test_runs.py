@@ -95,7 +95,7 @@ def test_a_damaged_evaluation_json_is_one_line(run, how, images):
     RunFolder(run).set_truth(images.paths[0].parent / "toy-01", None, "voc07")
     damage(run / "evaluation.json", how)
     with pytest.raises(Tag2BoxError, match=r"evaluation.json is damaged .*: evaluate again"):
-        RunFolder(run).truth()
+        RunFolder(run).truths()
 
 
 def test_a_run_folder_of_a_newer_version_is_left_alone(run, images, monkeypatch):

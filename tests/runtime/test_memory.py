@@ -18,7 +18,8 @@ from tag2box.cover.stage import find_covers
 from tag2box.description.record import Described, Maps
 from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store
-from tag2box.training.competition import compete, fit_activations
+from tag2box.training.activations import fit_activations
+from tag2box.training.competition import compete
 from tag2box.training.findings import find_best
 from tag2box.training.initial import InitialConfig, train_svms
 from tag2box.training.known import Known
@@ -83,21 +84,20 @@ def describing(made):
 
 
 def objectness(made):
-    maps = fit_object_maps(made.described, made.tags, 2)
+    activations = fit_activations(made.described, made.tags)
+    maps = fit_object_maps(made.described, made.tags, activations, 2)
     assert isinstance(made.run.per_photo(measure_all, made.described, maps, 0.25), Objectness)
 
 
 def competition(made):
-    maps, activations = (
-        fit_object_maps(made.described, made.tags, 2),
-        fit_activations(made.described, made.tags),
-    )
+    activations = fit_activations(made.described, made.tags)
+    maps = fit_object_maps(made.described, made.tags, activations, 2)
     photos = made.described, made.objectness, made.tags
     assert isinstance(made.run.per_photo(compete, photos, maps, activations, 0.25), Objectness)
 
 
 def prior(made):
-    choose_prior(made.known, made.objectness, TwoStreamConfig(iterations=1))
+    choose_prior(made.known, TwoStreamConfig(iterations=1))
 
 
 def two_streams(made):

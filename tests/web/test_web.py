@@ -265,6 +265,8 @@ def test_a_server_that_is_ended_leaves_nothing(review_run, tmp_path, server, num
         lines = [process.stdout.readline() for _ in range(3 if "0.0.0.0" in more else 2)]
         assert ("--token" in lines[-1]) == ("0.0.0.0" in more)
         port, path = re.search(r"http://[^/]+:(\d+)(/\S*)", lines[0]).groups()
+        # Once it answers, Ctrl+C is the server's; before that it is Python's.
+        httpx.get(f"http://127.0.0.1:{port}/", timeout=60)
         with connected(int(port), body(port, f"{path}{'events' if server == 'review' else 'predict'}")):
             time.sleep(0.3)
             began = time.monotonic()

@@ -1,5 +1,6 @@
 """`tag2box detect`: boxes in new photos."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,23 +33,29 @@ SUFFIXES = {
     "csv": ".csv",
     "cvat": ".xml",
 }
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        help="coco (by default), coco-instances, coco-folder, voc, comp4, yolo, csv, cvat, ...",
+    ),
+]
+ByStudent = Annotated[
+    bool, typer.Option("--student", help="By the small network of `export --format onnx`: faster.")
+]
 
 
 def detect(
     photos: Annotated[list[str], typer.Argument(metavar="IMAGES...", help="Photos, folders, or a data set.")],
     run: Run,
     split: Split = None,
-    format_: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            help="coco (by default), coco-instances, voc, comp4, yolo, csv, cvat, huggingface, labelstudio.",
-        ),
-    ] = None,
+    format_: Format = None,
     out: Annotated[Path | None, typer.Option(help="Where to write; in the run folder by default.")] = None,
     min_score: Annotated[
-        float | None, typer.Option(help="Write only boxes that score at least this.")
+        float | None, typer.Option(help="Write only boxes of at least this confidence; 0.1 by default.")
     ] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Write all boxes, however doubtful.")] = False,
+    student: ByStudent = False,
     workers: Workers = None,
     cluster: Cluster = None,
     on_error: OnError = "skip",
@@ -56,17 +63,19 @@ def detect(
 ) -> None:
     """Find the learned objects in photos.
 
-    The boxes are kept in the run folder too, where `evaluate` and `report` find them.
+    All boxes are kept in the run folder too, where `evaluate` and `report` find them.
 
     Example: tag2box detect holiday/*.jpg --run runs/photos --format csv --out boxes.csv
     """
     from tag2box.exports.writing import check_target, write_detections
     from tag2box.run.folder import RunFolder, detect_run
+    from tag2box.run.student import detect_student
     from tag2box.runtime.cluster import using
 
     check_on_error(on_error)
     kind = format_ or ("csv" if out is not None and out.suffix == ".csv" else "coco")
     folder = RunFolder(run)
+    lowest = _lowest(min_score, all_, folder.config.detect.confidence)
     target = out or folder.folder / f"detections{suffix_of(kind)}"
     if folder.outdated:
         typer.echo(f"Note: {folder.outdated}", err=True)
@@ -74,9 +83,10 @@ def detect(
     check_target(target, kind, images.paths)
     with shown() as progress, using(cluster, folder.folder):
         images, seen = first_look(images, on_error, workers, progress, as_json)
-        detections = detect_run(folder, images, workers=workers, progress=progress)
-    written = write_detections(detections, images, target, kind, min_score=min_score)
-    kept = detections if min_score is None else detections[detections.score >= min_score]
+        find = detect_student if student else detect_run
+        detections = find(folder, images, workers=workers, progress=progress)
+    kept = detections[detections.score >= lowest]
+    written = write_detections(kept, images, target, kind)
     answer = {
         "run": str(run),
         "images": len(images),
@@ -85,9 +95,24 @@ def detect(
         "written": [str(path) for path in written],
         "look": seen.to_dict(),
     }
-    say(
-        as_json, answer, f"{len(kept)} boxes in {len(images)} images. Written: {_where(target, len(written))}"
-    )
+    left = len(detections) - len(kept) if min_score is None else 0
+    say(as_json, answer, _text(len(kept), left, len(images), _where(target, len(written))))
+
+
+def _text(boxes: int, left: int, images: int, where: str) -> str:
+    doubtful = f" ({left} doubtful ones left out: --all writes them too)" if left else ""
+    return f"{boxes} boxes in {images} images{doubtful}. Written: {where}"
+
+
+def _lowest(min_score: float | None, everything: bool, confidences: bool) -> float:
+    """The lowest score of a box that is written; margins of the SVM have no such limit by themselves."""
+    from tag2box.detection.config import WORTH
+
+    if min_score is not None:
+        if everything:
+            raise InputError("--all and --min-score exclude each other: give one of them")
+        return min_score
+    return WORTH if confidences and not everything else -math.inf
 
 
 def suffix_of(kind: str) -> str:

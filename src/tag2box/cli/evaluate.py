@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["evaluate"]
 
+# What the card of a run shows.
+FIGURES = ("images", "images_detected", "scores", "corloc")
+
 
 def evaluate(
     what: Annotated[Path, typer.Argument(metavar="RUN|DETECTIONS", help="A run folder, or boxes in a file.")],
@@ -37,7 +40,7 @@ def evaluate(
     if images.truth is None:
         raise InputError(f"{truth} has no true boxes to compare with: give a data set with annotations")
     answer: dict[str, Any] = {"metric": metric, "truth": redacted(str(truth)), "split": split}
-    text = []
+    text, run = [], None
     if (what / "config.toml").is_file():
         from tag2box.run.folder import RunFolder
 
@@ -51,7 +54,6 @@ def evaluate(
             )
         if detections is not None and run.outdated:
             typer.echo(f"Note: {run.outdated}", err=True)
-        run.set_truth(truth, split, metric)
         if mined is not None:
             share = t2b.corloc(mined.detections, images)
             answer |= {"corloc": share.to_dict(), **mined.to_dict()}
@@ -67,7 +69,21 @@ def evaluate(
             text.append(
                 f"The detections cover {seen} of {len(images)} images: objects in the others count as missed."
             )
+    if run is not None:
+        _remember(run, truth, detections, answer)
     say(as_json, answer, "\n\n".join(text))
+
+
+def _remember(run: "RunFolder", truth: Path, detections: "Detections | None", answer: dict[str, Any]) -> None:
+    """For the report and the card of the run."""
+    from tag2box.run.card import write_card
+
+    figures = {name: answer[name] for name in FIGURES if name in answer}
+    if detections is not None:
+        figures["learned_from"] = len(set(detections.ids or ()) & set(run.images.ids))
+    run.set_truth(truth, answer["split"], answer["metric"], figures)
+    if run.detector_sha256:
+        write_card(run)
 
 
 def _newest(run: "RunFolder", images: "ImageSet") -> "Detections | None":

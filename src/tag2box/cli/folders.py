@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tag2box.cli.options import AsJson, RunArgument, Workers, say, shown
+from tag2box.errors import InputError
 
 __all__ = ["clean", "demo", "export", "report"]
 
@@ -27,18 +28,30 @@ def report(run: RunArgument, as_json: AsJson = False) -> None:
 def export(
     run: RunArgument,
     format_: Annotated[
-        str, typer.Option("--format", help="coco-instances, voc, yolo, cvat, labelstudio, ...")
+        str, typer.Option("--format", help="coco-instances, coco-folder, voc, yolo, cvat, ... or onnx.")
     ],
     out: Annotated[Path | None, typer.Option(help="Where to write; in the run folder by default.")] = None,
     reviewed: Annotated[bool, typer.Option("--reviewed", help="Only boxes that a person accepted.")] = False,
-    photos: Annotated[bool, typer.Option("--photos", help="Copy the photos too: yolo, huggingface.")] = False,
-    val: Annotated[float, typer.Option(help="Share of the images for validation: yolo.")] = 0.0,
+    photos: Annotated[
+        bool, typer.Option("--photos", help="Copy the photos too: yolo, coco-folder, huggingface.")
+    ] = False,
+    val: Annotated[float, typer.Option(help="Share of the images for validation: yolo, coco-folder.")] = 0.0,
+    all_: Annotated[bool, typer.Option("--all", help="Write all boxes, however doubtful.")] = False,
+    workers: Workers = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the boxes found in the training images, as corrected, as annotations for another tool.
 
+    Of each tag of a photo the best box is written, and others of a confidence of 0.1 and more.
+    Or, with --format onnx, a detector for other runtimes: a small network that learns from these boxes.
+
     Example: tag2box export runs/photos --format yolo --photos --val 0.2 --out train
     """
+    if format_ == "onnx":
+        if reviewed or photos or val:
+            raise InputError("--reviewed, --photos and --val are for boxes: leave them out with onnx")
+        _export_student(run, out, workers, as_json)
+        return
     from tag2box.cli.detect import suffix_of
     from tag2box.exports.writing import write_detections
     from tag2box.run.corrections import corrected_boxes
@@ -47,11 +60,34 @@ def export(
     folder = RunFolder(run)
     target = out or folder.folder / f"boxes{suffix_of(format_)}"
     corrected = corrected_boxes(folder)
-    boxes = corrected.detections[corrected.reviewed] if reviewed else corrected.detections
+    boxes = corrected.detections if all_ else corrected.detections[corrected.worth]
+    if reviewed:
+        boxes = corrected.detections[corrected.reviewed]
     written = write_detections(boxes, folder.images, target, format_, photos=photos, val=val)
     answer = {"boxes": len(boxes), "format": format_, "written": [str(path) for path in written]}
     text = f"{len(boxes)} boxes in {len(folder.images)} images. {corrected} Written: {target}"
     say(as_json, answer | corrected.to_dict(), text)
+
+
+def _export_student(run: Path, out: Path | None, workers: int | None, as_json: bool) -> None:
+    """The student of a run as an ONNX file, and how to run it."""
+    from tag2box.exports.onnx import check_place, python_lines, write_onnx
+    from tag2box.run.folder import RunFolder
+    from tag2box.run.student import learned_student
+
+    folder = RunFolder(run)
+    target = out or folder.folder / "detector.onnx"
+    check_place(target, folder.images.paths)
+    with shown() as progress:
+        student = learned_student(folder, workers=workers, progress=progress)
+    written = write_onnx(student, target, folder.images.paths)
+    lines = python_lines(str(target))
+    size = target.stat().st_size
+    answer = {"format": "onnx", "bytes": size, "written": [str(path) for path in written], "python": lines}
+    text = (
+        f"Written: {target} ({size / 1e6:.1f} MB), and {written[1].name}, a page that runs it in a browser."
+    )
+    say(as_json, answer, f"{text}\n\n{lines}")
 
 
 def clean(

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from tag2box.cli.options import Elsewhere, Host, Port, RunArgument, open_session
-from tag2box.errors import InputError
+from tag2box.errors import InputError, install_command
 from tag2box.names import place_of_class
 
 __all__ = ["review"]
@@ -30,7 +30,7 @@ def review(
     try:
         from tag2box.review.open_page import open_page
     except ImportError as missing:
-        raise InputError('the review page needs more packages: pip install "tag2box[review]"') from missing
+        raise InputError(f"the review page needs more packages: {install_command('review')}") from missing
     session = open_session(run, images)
     if class_ is not None:
         place_of_class(class_, session.images.classes)  # refuses one that is not there

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tag2box.images import ImageSet
     from tag2box.run.costs import Estimate
     from tag2box.run.settings import Start
+    from tag2box.run.verdict import Verdict
 
 __all__ = ["run"]
 
@@ -71,8 +72,7 @@ def run(
         images, seen = first_look(images, on_error, workers, progress, as_json)
         start = prepare(images, settings, folder)
         n_images, n_classes = start.images.tags.shape
-        taken = timed(start.description, n_images)
-        cost = estimate(n_images, n_classes, start.config, workers, taken=taken)
+        cost = estimate(n_images, n_classes, start.config, workers, taken=timed(start.description, n_images))
         if not as_json:
             _announce(start, cost, folder)
         stages = fit_prepared(start, folder, workers=workers, progress=progress)
@@ -85,8 +85,16 @@ def run(
         "expected": cost.to_dict(),
         "look": seen.to_dict(),
         "stages": stages,
+        "verdict": (verdict := _verdict(folder)).to_dict(),
     }
-    say(as_json, answer, _text(folder, stages))
+    say(as_json, answer, f"{verdict}\n{_text(folder, stages)}")
+
+
+def _verdict(folder: Path) -> "Verdict":
+    from tag2box.run.folder import RunFolder
+    from tag2box.run.verdict import judge_run
+
+    return judge_run(RunFolder(folder))
 
 
 def _settings(method: str, config: Path | None, sets: Sequence[str]) -> "Config":

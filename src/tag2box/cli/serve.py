@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from tag2box.cli.options import Elsewhere, Host, Port, RunArgument, open_session
-from tag2box.errors import InputError
+from tag2box.errors import InputError, install_command
 
 __all__ = ["serve", "serve_labelstudio"]
 
@@ -18,7 +18,7 @@ Token = Annotated[
 AllowHost = Annotated[
     list[str] | None, typer.Option(help="A further name that it may be asked as; may be repeated.")
 ]
-MISSING = 'serving needs more packages: pip install "tag2box[serve]"'
+MISSING = f"serving needs more packages: {install_command('serve')}"
 
 
 def serve(

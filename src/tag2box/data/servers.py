@@ -12,7 +12,7 @@ from functools import cache
 from typing import IO, Any
 
 from tag2box.data.archives import MOST_BYTES, MOST_FILES
-from tag2box.errors import InputError, redacted
+from tag2box.errors import InputError, install_command, redacted
 
 __all__ = ["FileServer", "version_of"]
 
@@ -34,7 +34,7 @@ class FileServer:
         try:
             import fsspec
         except ImportError:
-            raise InputError(f"{self.name} needs fsspec: pip install 'tag2box[remote]'") from None
+            raise InputError(f"{self.name} needs fsspec: {install_command('remote')}") from None
         options: dict[str, Any] = {"use_listings_cache": False}  # a listing may be hours old
         if self._is_web(address):
             # By trust_env passwords may be in ~/.netrc instead of in the address.

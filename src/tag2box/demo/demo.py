@@ -19,6 +19,7 @@ from tag2box.evaluation.scores import CorLoc, Scores, corloc, evaluate
 from tag2box.images import ImageSet
 from tag2box.neighbors.search import group_neighbors
 from tag2box.report.collecting import first_boxes, window_detections, write_report
+from tag2box.run.card import write_card
 from tag2box.run.folder import RunFolder, detect_run, fit_run, mined_windows
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.search import WindowsConfig
@@ -86,6 +87,16 @@ def run_demo(
     run = RunFolder(root / "run")
     detections = detect_run(run, scenes.test, workers=workers, progress=progress)
     rival = corloc(_rival(run, scenes.train), scenes.train)
+    learned, scores = corloc(mined_windows(run), scenes.train), evaluate(detections, scenes.test)
+    figures = {
+        "images": len(scenes.test),
+        "images_detected": len(scenes.test),
+        "learned_from": 0,
+        "scores": scores.to_dict(),
+        "corloc": learned.to_dict(),
+    }
+    run.set_truth(root / "scenes/test/truth.json", None, scores.metric, figures)
+    write_card(run)
     page = write_report(
         run.folder,
         truths=(scenes.train, scenes.test),
@@ -94,9 +105,9 @@ def run_demo(
     )
     return Demo(
         first=corloc(first_boxes(run), scenes.train),
-        learned=corloc(mined_windows(run), scenes.train),
+        learned=learned,
         rival=rival,
-        scores=evaluate(detections, scenes.test),
+        scores=scores,
         report=page,
         seconds=monotonic() - started,
     )

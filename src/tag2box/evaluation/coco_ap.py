@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import as_xywh
 from tag2box.detection.detections import Detections
-from tag2box.errors import InputError
+from tag2box.errors import InputError, install_command
 from tag2box.images import Truth
 
 __all__ = ["coco_ap"]
@@ -26,7 +26,7 @@ def coco_ap(
         from pycocotools.coco import COCO
         from pycocotools.cocoeval import COCOeval
     except ImportError as missing:
-        raise InputError('metric "coco" needs pycocotools: pip install "tag2box[coco]"') from missing
+        raise InputError(f'metric "coco" needs pycocotools: {install_command("coco")}') from missing
     truth, result = COCO(), COCO()
     images = np.union1d(detections.image, objects.image).tolist()
     for side, rows in ((truth, _rows(objects)), (result, _rows(detections))):

@@ -12,17 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.cover.greedy import Cover
+from tag2box.cover.stage import find_covers
 from tag2box.data.formats.files import first_few
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.reliability import Reliability, reliability
 from tag2box.evaluation.scores import CorLoc, corloc, evaluate
 from tag2box.images import ImageSet, known_tags
 from tag2box.neighbors.search import Neighbors, group_neighbors
-from tag2box.report.content import ClassRecords, build_content
+from tag2box.report.content import ClassRecords, ReportContent, build_content
 from tag2box.report.page import render_page
+from tag2box.report.tables import suspects_table, verdict_table
 from tag2box.report.thumbnails import Heat, Thumbnails, votes
-from tag2box.run.corrections import corrected_boxes
+from tag2box.run.card import card_of
+from tag2box.run.corrections import CorrectedBoxes, corrected_boxes
 from tag2box.run.folder import RunFolder
+from tag2box.run.verdict import judge_run
 from tag2box.runtime.config import settings
 from tag2box.runtime.files import refuse_link, unchecked, write_whole
 from tag2box.training.findings import best_windows
@@ -44,13 +48,13 @@ def write_report(
 
     Shown are the detections that the run's detector made last, or else what the run found in its own images.
     truths: image sets with true boxes, by which windows and detections are judged wherever one holds all of
-        the images in question, by name; by default the one that the run was evaluated by last.
+        the images in question, by name; by default those that the run was evaluated by.
     corlocs: further columns of CorLoc, by their name. Memory: the run's windows, and one photo at a time.
     """
     run = RunFolder(folder)
     metric = "voc07"
-    if not truths and (known := run.truth()) is not None:
-        truths, metric = (known[0],), known[1]
+    if not truths and (known := run.truths()):
+        truths, metric = [images for images, _ in reversed(known)], known[-1][1]
     classes = run.images.classes
     images = _judged(run.images, classes, truths)
     windows, corrected = run.result("described").windows, corrected_boxes(run)
@@ -69,12 +73,22 @@ def write_report(
         neighbors=None if covers is None else _neighbors(run, covers),
         detections=detections,
         test=test,
-        scores=evaluate(detections, test, metric) if test and test.truth else None,
+        scores=evaluate(detections, _whole(test, classes, truths), metric) if test and test.truth else None,
         sure=_sure(detections, test),
         corlocs=_corlocs(images, first, mined) | dict(corlocs or {}),
         events=_events(run.folder / "events.jsonl"),
         config=dict(settings(run.config)),
     )
+    content = _with_facts_of_the_run(content, run, corrected)
+    path = run.folder / REPORT
+    write_whole(path, render_page(content))
+    return path
+
+
+def _with_facts_of_the_run(
+    content: ReportContent, run: RunFolder, corrected: CorrectedBoxes
+) -> ReportContent:
+    """What a report says of the run as a whole, beside its records."""
     if corrected.reviewed.any() or corrected.photos:
         reviews = (
             ("boxes reviewed", f"{corrected.reviewed.sum():,}"),
@@ -85,9 +99,14 @@ def write_report(
         choice = run.result("prior")
         fact = f"prior of the object maps, by {choice.evidence}", f"{choice.prior:g}"
         content = replace(content, facts=(*content.facts, fact))
-    path = run.folder / REPORT
-    write_whole(path, render_page(content))
-    return path
+    content = replace(
+        content,
+        verdict=verdict_table(judge_run(run)),
+        suspects=suspects_table(run.images, run.result("tag_scores")) if run.has("tag_scores") else None,
+    )
+    if run.detector_sha256:
+        content = replace(content, card=card_of(run))
+    return content
 
 
 def first_boxes(run: RunFolder) -> Detections:
@@ -131,21 +150,43 @@ def _judged(images: ImageSet, classes: tuple[str, ...], truths: Sequence[ImageSe
     return replace(images, classes=classes, tags=tags, truth=boxes, numbers=None)
 
 
+def _whole(test: ImageSet, classes: tuple[str, ...], truths: Sequence[ImageSet]) -> ImageSet:
+    """All images of the truth that `test` is of: objects in those that could not be read are missed."""
+    whole = next(each for each in truths if each.truth is not None and set(test.ids) <= set(each.ids))
+    return _judged(whole, classes, (whole,))
+
+
 def _classes(
     run: RunFolder,
     covers: tuple[Cover, ...] | None,
     first: Detections,
     mined: Detections,
 ) -> dict[str, ClassRecords]:
-    heat = heat_maps_of(run)
+    heat, mining = heat_maps_of(run), _negative_mining(run)
     records = {}
     for c, name in enumerate(run.images.classes):
-        before, after = (
-            dict(zip(boxes.image[boxes.label == c].tolist(), boxes.xyxy[boxes.label == c], strict=True))
-            for boxes in (first, mined)
-        )
-        records[name] = ClassRecords(covers[c] if covers else None, partial(heat, c), before, after)
+        before, after = (_of_class(boxes, c) for boxes in (first, mined))
+        cover = covers[c] if covers else None
+        records[name] = ClassRecords(cover, partial(heat, c), before, after, _of_class(mining, c))
     return records
+
+
+def _negative_mining(run: RunFolder) -> Detections | None:
+    """The windows that negative mining finds by the neighbors of a run whose own are those of a cover."""
+    settings = run.config.cover
+    if "covers" not in run.keys or settings.initializer != "cover":
+        return None
+    windows, tags = run.result("described").windows, known_tags(run.images.tags, run.config.unknown)
+    other = replace(settings, initializer="negative_mining")
+    mined = find_covers(windows, run.result("compared"), tags, run.result("degrees"), other)
+    return window_detections(tuple(cover.first()[1] for cover in mined), windows, run.images)
+
+
+def _of_class(boxes: Detections | None, c: int) -> dict[int, NDArray[np.float32]]:
+    """The box of each image, where there is one of the class."""
+    if boxes is None:
+        return {}
+    return dict(zip(boxes.image[boxes.label == c].tolist(), boxes.xyxy[boxes.label == c], strict=True))
 
 
 def heat_maps_of(run: RunFolder) -> Callable[[int, int], Heat]:

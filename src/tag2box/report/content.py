@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from tag2box.report.sections import (
 )
 from tag2box.report.tables import Table, metric_name, settings_table, summary_table, timing_table
 from tag2box.report.thumbnails import Heat, Thumbnails
+from tag2box.run.card import Card
 from tag2box.runtime.units import seconds_in_words
 from tag2box.windows.search import Windows
 
@@ -39,18 +40,22 @@ class ClassRecords:
     """What the stages made for one class; what is None is left out of the report.
 
     heat: of an image's number, its map of the class; before, after: the first window of each positive image,
-    and its box after learning.
+    and its box after learning; mined: the window of negative mining (Siva et al. 2012), for comparison.
     """
 
     cover: Cover | None = None
     heat: Callable[[int], Heat] | None = None
     before: Boxes = field(default_factory=dict)
     after: Boxes = field(default_factory=dict)
+    mined: Boxes = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ClassContent:
-    """The part of one class. Charts are SVG; picks are rows: the window selected, then its neighbors."""
+    """The part of one class. Charts are SVG; picks are rows: the window selected, then its neighbors.
+
+    mined: windows of negative mining are drawn too.
+    """
 
     name: str
     facts: tuple[tuple[str, str], ...]
@@ -58,6 +63,7 @@ class ClassContent:
     gains: str = ""
     heat: tuple[Picture, ...] = ()
     boxes: tuple[Picture, ...] = ()
+    mined: bool = False
     best: tuple[Picture, ...] = ()
     worst: tuple[Picture, ...] = ()
     curve: str = ""
@@ -74,9 +80,12 @@ class ReportContent:
     classes: tuple[ClassContent, ...]
     judged: bool
     reliability: str = ""
+    verdict: Table | None = None
+    suspects: Table | None = None
     timing: Table | None = None
     config: Table | None = None
     version: str = ""
+    card: Card | None = None
 
 
 def build_content(
@@ -107,22 +116,11 @@ def build_content(
     thumbnails = Thumbnails.for_classes(len(images.classes))
     parts = []
     for name in images.classes:
-        records = classes.get(name, ClassRecords())
-        parts.append(
-            ClassContent(
-                name=name,
-                facts=_facts(images, name, scores, corlocs),
-                picks=picks_and_neighbors(images, windows, neighbors, records.cover, name, thumbnails),
-                gains=_gains(records.cover, name),
-                heat=heat_maps(
-                    images, windows, records.heat, records.after or records.before, name, thumbnails
-                ),
-                boxes=before_and_after(images, records.before, records.after, name, thumbnails),
-                curve=_curve(scores, name),
-                note=records.cover.message if records.cover else "",
-                **best_and_worst(test or images, detections, name, thumbnails),
-            )
-        )
+        learned = _learned(images, windows, neighbors, classes.get(name, ClassRecords()), name, thumbnails)
+        found = best_and_worst(test or images, detections, name, thumbnails)
+        facts, curve = _facts(images, name, scores, corlocs), _curve(scores, name)
+        best, worst = found.get("best", ()), found.get("worst", ())
+        parts.append(replace(learned, facts=facts, curve=curve, best=best, worst=worst))
     return ReportContent(
         title=title,
         facts=_whole(images, windows, test, scores, corlocs, events),
@@ -133,6 +131,28 @@ def build_content(
         timing=timing_table(events),
         config=settings_table(config),
         version=__version__,
+    )
+
+
+def _learned(
+    images: ImageSet,
+    windows: Windows,
+    neighbors: Neighbors | None,
+    records: ClassRecords,
+    name: str,
+    thumbnails: Thumbnails,
+) -> ClassContent:
+    """What was made of the images learned from."""
+    before, after = records.before, records.after
+    return ClassContent(
+        name=name,
+        facts=(),
+        picks=picks_and_neighbors(images, windows, neighbors, records.cover, name, thumbnails),
+        gains=_gains(records.cover, name),
+        heat=heat_maps(images, windows, records.heat, after or before, name, thumbnails),
+        boxes=before_and_after(images, before, after, name, thumbnails, records.mined),
+        mined=bool(records.mined),
+        note=records.cover.message if records.cover else "",
     )
 
 

@@ -20,6 +20,7 @@ from tag2box.networks.inspection import MEAN, STD, possible_cut, understand
 from tag2box.networks.network import Network, load_network, network_toml
 from tag2box.report.thumbnails import Heat, with_heat
 from tag2box.runtime.files import write_whole
+from tag2box.training.activations import fit_activations
 from tag2box.training.object_maps import fit_object_maps
 from tag2box.windows.record import Windows
 from tag2box.windows.search import WindowsConfig
@@ -154,7 +155,8 @@ def _drawn(photo: Path, map_: NDArray[np.float16]) -> bytes:
     h, w, _ = map_.shape
     no_windows = Windows.of_image(np.empty((0, 4), np.float32), (w, h))
     alone = Described(no_windows, np.empty((0, 1)), Maps.of_image(map_))
-    heat = fit_object_maps(alone, np.ones((1, 1), np.int8), MapsConfig().components)(map_)[0]
+    tag = np.ones((1, 1), np.int8)
+    heat = fit_object_maps(alone, tag, fit_activations(alone, tag), MapsConfig().components)(map_)[0]
     pixels, _ = read_small(photo, DRAWN)
     plain = Image.fromarray(pixels)
     both = Image.new("RGB", (2 * plain.width, plain.height))

@@ -5,7 +5,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from tag2box.report.content import ReportContent
-from tag2box.report.thumbnails import AFTER, BEFORE, DETECTED
+from tag2box.report.thumbnails import AFTER, BEFORE, DETECTED, MINED
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -15,7 +15,7 @@ __all__ = ["render_page"]
 
 def render_page(content: ReportContent) -> str:
     """The page; every name in it is escaped, since tags and file names are anyone's text."""
-    colors = {"before": BEFORE, "after": AFTER, "detected": DETECTED}
+    colors = {"before": BEFORE, "after": AFTER, "detected": DETECTED, "mined": MINED}
     return _template().render(report=content, colors=colors)
 
 

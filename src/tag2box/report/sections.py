@@ -11,7 +11,7 @@ from tag2box.detection.detections import Detections
 from tag2box.evaluation.matching import IGNORED, KINDS, TRUE, align, outcomes
 from tag2box.images import ImageSet
 from tag2box.neighbors.search import Neighbors
-from tag2box.report.thumbnails import AFTER, BEFORE, DETECTED, TRUTH, Heat, Picture, Thumbnails
+from tag2box.report.thumbnails import AFTER, BEFORE, DETECTED, MINED, TRUTH, Heat, Picture, Thumbnails
 from tag2box.windows.search import Windows
 
 __all__ = ["Picture", "before_and_after", "best_and_worst", "heat_maps", "picks_and_neighbors"]
@@ -83,12 +83,21 @@ def heat_maps(
 
 
 def before_and_after(
-    images: ImageSet, before: Mapping[int, Box], after: Mapping[int, Box], name: str, thumbnails: Thumbnails
+    images: ImageSet,
+    before: Mapping[int, Box],
+    after: Mapping[int, Box],
+    name: str,
+    thumbnails: Thumbnails,
+    mined: Mapping[int, Box] | None = None,
 ) -> tuple[Picture, ...]:
-    """Photos with the first window and the box after learning (the paper's Figure 5), and the IoU of both."""
+    """Photos with the first window and the box after learning, and the IoU of both.
+
+    mined: windows of negative mining, drawn below them: the paper's Figure 5.
+    """
+    drawn_boxes = ((mined or {}, MINED), (before, BEFORE), (after, AFTER))
     pictures = []
     for i in _spread(sorted(set(before) | set(after)), thumbnails.photos):
-        drawn = [(boxes[i], color) for boxes, color in ((before, BEFORE), (after, AFTER)) if i in boxes]
+        drawn = [(boxes[i], color) for boxes, color in drawn_boxes if i in boxes]
         overlaps = [_overlap(images, i, name, boxes[i]) for boxes in (before, after) if i in boxes]
         known = [overlap for overlap in overlaps if overlap is not None]
         caption = f"IoU {' → '.join(f'{o:.2f}' for o in known)}" if known else ""

@@ -6,9 +6,22 @@ from typing import Any
 
 from tag2box.evaluation.scores import CorLoc, Scores
 from tag2box.images import ImageSet
+from tag2box.run.verdict import Verdict
 from tag2box.runtime.units import seconds_in_words
+from tag2box.training.tag_scores import TagScores
 
-__all__ = ["Table", "metric_name", "settings_table", "summary_table", "timing_table"]
+__all__ = [
+    "Table",
+    "metric_name",
+    "settings_table",
+    "summary_table",
+    "suspects_table",
+    "timing_table",
+    "verdict_table",
+]
+
+# So many suspect tags are listed.
+SUSPECTS = 20
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,39 @@ def summary_table(images: ImageSet, scores: Scores | None, corlocs: Mapping[str,
     return Table(
         "Images tagged, and boxes found" if corlocs or scores else "Images tagged", tuple(head), tuple(rows)
     )
+
+
+def verdict_table(verdict: Verdict) -> Table:
+    """About how many boxes of each class are right, and what looks wrong."""
+    rows = [
+        (
+            each.name,
+            f"{each.right:.0%} of {each.boxes}",
+            f"{each.low:.0%} to {each.high:.0%}",
+            each.remark,
+        )
+        for each in verdict.classes
+    ]
+    head = ("class", "about so many boxes are right", "range", "what looks wrong, what to try")
+    return Table("The verdict, without true boxes", head, tuple(rows))
+
+
+def suspects_table(images: ImageSet, scores: TagScores) -> Table | None:
+    """The tags that are most likely wrong; None where there is none."""
+    photos, labels = scores.suspects(images.tags)
+    doubt = scores.suspicion(images.tags)
+    rows = [
+        (
+            images.ids[i],
+            images.classes[c],
+            "has the tag" if images.tags[i, c] == 1 else "has not",
+            f"{doubt[i, c]:.0%}",
+        )
+        for i, c in zip(photos[:SUSPECTS].tolist(), labels[:SUSPECTS].tolist(), strict=True)
+        if doubt[i, c] > 1 / 2
+    ]
+    head = ("photo", "class", "the photo", "the other photos say otherwise by")
+    return Table("Tags to check first", head, tuple(rows)) if rows else None
 
 
 def timing_table(events: Sequence[Mapping[str, Any]]) -> Table | None:

@@ -1,21 +1,31 @@
 """Photos made small: crops and whole photos with boxes, as JPEG, in sizes that keep a report small."""
 
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
-from io import BytesIO
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
+from PIL import Image
 
 from tag2box.cover.votes import vote_map
 from tag2box.data.decoding import Source, read_small
+from tag2box.detection.drawing import (
+    AFTER,
+    BEFORE,
+    DETECTED,
+    MINED,
+    TRUTH,
+    Picture,
+    as_picture,
+    draw_boxes,
+    fitted,
+)
 
 __all__ = [
     "AFTER",
     "BEFORE",
     "DETECTED",
+    "MINED",
     "TRUTH",
     "Heat",
     "Picture",
@@ -25,33 +35,11 @@ __all__ = [
     "with_heat",
 ]
 
-# Told apart by people with any color vision, and by their order of thickness (Okabe and Ito 2008).
-BEFORE, AFTER, DETECTED, TRUTH = "#e69f00", "#009e73", "#56b4e9", "#ffffff"
 # From dark to bright: nine colors of viridis (van der Walt and Smith 2015), mixed in between.
 VIRIDIS = (
     *((68, 1, 84), (71, 45, 123), (59, 82, 139), (44, 114, 142), (33, 145, 140)),
     *((40, 174, 128), (94, 201, 98), (173, 220, 48), (253, 231, 37)),
 )
-# JPEG qualities, tried in turn until a picture takes at most so many bytes a pixel: noise costs no more room.
-QUALITIES = (80, 65, 50, 35, 20)
-BYTES_PER_PIXEL = 0.22
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A JPEG, what it shows for those who cannot see it, and a few words below it."""
-
-    jpeg: bytes
-    width: int
-    height: int
-    alt: str
-    caption: str = ""
-    good: bool | None = None
-
-    @property
-    def uri(self) -> str:
-        """The picture itself as an address, so that a page needs no other file."""
-        return f"data:image/jpeg;base64,{b64encode(self.jpeg).decode()}"
 
 
 @dataclass(frozen=True)
@@ -84,7 +72,7 @@ class Thumbnails:
         part = photo.crop(
             (round(x1), round(y1), max(round(x2), round(x1) + 1), max(round(y2), round(y1) + 1))
         )
-        return _picture(_fit(part, self.crop), alt)
+        return as_picture(fitted(part, self.crop), alt)
 
     def boxed(
         self,
@@ -96,9 +84,9 @@ class Thumbnails:
     ) -> Picture:
         """The photo with boxes drawn on it, each in its color, the first lowest."""
         pixels, size = read_small(source, self.photo)
-        photo = _fit(Image.fromarray(pixels), self.photo)
+        photo = fitted(Image.fromarray(pixels), self.photo)
         draw_boxes(photo, boxes, photo.width / size[0])
-        return _picture(photo, alt, caption, good)
+        return as_picture(photo, alt, caption, good)
 
     def heated(
         self,
@@ -109,10 +97,10 @@ class Thumbnails:
     ) -> Picture:
         """The photo under a map, bright where it is high."""
         pixels, size = read_small(source, self.photo)
-        photo = _fit(Image.fromarray(pixels), self.photo)
+        photo = fitted(Image.fromarray(pixels), self.photo)
         mixed = with_heat(photo, heat, photo.width / size[0])
         draw_boxes(mixed, boxes, photo.width / size[0])
-        return _picture(mixed, alt)
+        return as_picture(mixed, alt)
 
 
 @dataclass(frozen=True)
@@ -144,29 +132,3 @@ def as_colors(share: NDArray[np.floating]) -> NDArray[np.uint8]:
     at = np.linspace(0, 1, len(VIRIDIS))
     channels = [np.interp(share, at, values) for values in zip(*VIRIDIS, strict=True)]
     return np.asarray(np.rint(np.stack(channels, axis=-1)), np.uint8)
-
-
-def draw_boxes(photo: Image.Image, boxes: Sequence[tuple[NDArray[np.float32], str]], scale: float) -> None:
-    """Boxes of the full photo on its thumbnail, each line on a dark one, so that it shows on any ground."""
-    pen = ImageDraw.Draw(photo)
-    for box, color in boxes:
-        corners = np.clip(np.asarray(box, np.float64) * scale, 0, [photo.width - 1, photo.height - 1] * 2)
-        place = [float(c) for c in corners]
-        width = 1 if color == TRUTH else 3
-        pen.rectangle(place, outline="#101418", width=width + 2)
-        inset = [place[0] + 1, place[1] + 1, max(place[2] - 1, place[0] + 1), max(place[3] - 1, place[1] + 1)]
-        pen.rectangle(inset, outline=color, width=width)
-
-
-def _fit(photo: Image.Image, side: int) -> Image.Image:
-    scale = side / max(photo.size)
-    return photo.resize([max(1, round(s * scale)) for s in photo.size], Image.Resampling.LANCZOS)
-
-
-def _picture(photo: Image.Image, alt: str, caption: str = "", good: bool | None = None) -> Picture:
-    for quality in QUALITIES:
-        buffer = BytesIO()
-        photo.save(buffer, "JPEG", quality=quality, optimize=True)
-        if buffer.tell() <= BYTES_PER_PIXEL * photo.width * photo.height:
-            break
-    return Picture(buffer.getvalue(), photo.width, photo.height, alt, caption, good)

@@ -117,8 +117,10 @@ def _bytes_of_photo(config: Config, taken: PhotoTime) -> int:
 
 def _bytes_compared(config: Config) -> int:
     """What is compared of a window, as it is stored."""
-    dimensions = min(config.cover.dimensions, config.features.dimensions or config.cover.dimensions)
-    return _bytes_of_number(config) * dimensions
+    parts = 2 if config.features.mode == "pyramid" else 1
+    dimensions = min(config.cover.dimensions, parts * (config.features.dimensions or config.cover.dimensions))
+    fewer = config.cover.seed_dimensions
+    return _bytes_of_number(config) * (dimensions + (fewer if fewer < dimensions else 0))
 
 
 def _bytes_of_number(config: Config) -> int:

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from joblib import effective_n_jobs
+from markupsafe import Markup
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,6 +24,7 @@ from tag2box.description.photos import Photos
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import detect_photos
 from tag2box.images import ImageSet
+from tag2box.run.corrections import corrected_boxes
 from tag2box.run.folder import RunFolder, fit_run
 from tag2box.runtime.cluster import using
 from tag2box.runtime.progress import Progress, silent
@@ -64,6 +66,8 @@ class Tag2Box(BaseEstimator):
         The detector that was learned.
     images_ : ImageSet
         The images that it was learned from.
+    found_ : Detections
+        The box of each tag of these images, as learned or corrected.
 
     See Also
     --------
@@ -142,7 +146,9 @@ class Tag2Box(BaseEstimator):
         ):
             images = self._usable(images)
             fit_run(images, config, out, workers=self._workers, progress=self.progress)
-            self.detector_ = RunFolder(out).detector
+            run = RunFolder(out)
+            self.detector_ = run.detector
+            self.found_ = corrected_boxes(run).detections.with_photos(images.paths)
         self.images_ = images
         return self
 
@@ -165,7 +171,20 @@ class Tag2Box(BaseEstimator):
         images = self._usable(paths)
         photos = Photos(images.paths, images.ids)
         detections = detect_photos(photos, self.detector_, workers=self._workers, progress=self.progress)
-        return replace(detections, ids=images.ids)
+        return replace(detections, ids=images.ids).with_photos(images.paths)
+
+    def _repr_html_(self) -> str:
+        """What was learned, where it is; else scikit-learn's."""
+        if not hasattr(self, "detector_"):
+            return str(super()._repr_html_inner())
+        facts = Markup("<p>Tag2Box, learned from the tags of {} images: {}</p>").format(
+            len(self.images_), ", ".join(self.detector_.classes)
+        )
+        return facts + Markup(self.found_._repr_html_())
+
+    def _repr_mimebundle_(self, **_kwargs: Any) -> dict[str, str]:
+        """Jupyter asks for this first."""
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     @property
     def _workers(self) -> int:

@@ -3,6 +3,7 @@
 RUN/config.toml     the settings, with nothing left open    RUN/run.json        the images
 RUN/detector.npz    the detector                            RUN/events.jsonl    what was done, and its cost
 RUN/STAGE/KEY/      results (`runtime.store`)               RUN/stages.json     their keys
+RUN/card.md         what the detector is and is not
 """
 
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from tag2box.detection.detector import Detector
 from tag2box.errors import Tag2BoxError
 from tag2box.images import ImageSet
 from tag2box.pipeline import detect, learn
+from tag2box.run.card import write_card
 from tag2box.run.notes import (
     STAGES,
     StageKeys,
@@ -47,7 +49,7 @@ from tag2box.training.findings import Findings
 
 __all__ = ["RunFolder", "detect_run", "fit_prepared", "fit_run", "mined_windows"]
 
-DETECTOR = "detector.npz"
+DETECTOR, STUDENT = "detector.npz", "student.json"
 
 
 class RunFolder:
@@ -109,6 +111,11 @@ class RunFolder:
         return Detector.load(self.detector_file)
 
     @property
+    def detector_sha256(self) -> str:
+        """By which the detector is known; "" where there is none yet."""
+        return content_hash(self.folder / DETECTOR) if (self.folder / DETECTOR).is_file() else ""
+
+    @property
     def outdated(self) -> str | None:
         """What its users should know of a detector that was not learned with the settings of the last run."""
         if self._made == own_detector(self.keys, self.detector_file):
@@ -117,12 +124,29 @@ class RunFolder:
 
     def add_detections(self, key: str, images: ImageSet) -> None:
         """Remember that the present detector is run on these images, under this key."""
-        own = {"key": key, "detector": content_hash(self.detector_file), **write_images(images, self.folder)}
+        own = {"key": key, "detector": self.detector_sha256, **write_images(images, self.folder)}
         try:
             known = [entry for entry in self._entries() if entry["key"] != key]
         except Tag2BoxError:  # damaged: the list starts anew
             known = []
         self.store.write("detections.json", checked_json({"detections": [*known, own]}))
+
+    def note_student(self, stage: str, key: str) -> None:
+        """Remember a stage of the present detector's student: `clean` keeps its result."""
+        own = self._student_keys() | {stage: key}
+        content = {"detector": content_hash(self.detector_file), "stages": own}
+        self.store.write(STUDENT, checked_json(content))
+
+    def _student_keys(self) -> dict[str, str]:
+        """The stages of the present detector's student; none where nobody asked for it yet."""
+        if not (file := self.folder / STUDENT).is_file() or not (self.folder / DETECTOR).is_file():
+            return {}
+        try:
+            noted = unchecked(read_json(file))
+            stages = {str(stage): str(key) for stage, key in noted["stages"].items()}
+        except BROKEN:  # damaged: it is found again by its key
+            return {}
+        return stages if noted["detector"] == content_hash(self.detector_file) else {}
 
     def detected(self) -> list[tuple[str, ImageSet]]:
         """(key, images) of all that the present detector was run on, the newest last: see `detections`."""
@@ -135,9 +159,8 @@ class RunFolder:
 
     def _looked_at(self) -> list[tuple[str, ImageSet]]:
         """The same, with those that are not finished."""
-        if not (self.folder / DETECTOR).is_file():
+        if not (now := self.detector_sha256):
             return []
-        now = content_hash(self.detector_file)
         entries = [entry for entry in self._entries() if entry["detector"] == now]
         return [(entry["key"], read_stored_images(entry, self.folder)) for entry in entries]
 
@@ -148,18 +171,42 @@ class RunFolder:
             entries = unchecked(read_json(file))["detections"]
             return [{**entry, "key": str(entry["key"])} for entry in entries]
 
-    def set_truth(self, truth: Path, split: str | None, metric: str) -> None:
-        """Remember by which true boxes the run was evaluated last, for the report."""
-        content = {**write_path(truth, self.folder), "split": split, "metric": metric}
-        self.store.write("evaluation.json", checked_json(content))
+    def set_truth(
+        self, truth: Path, split: str | None, metric: str, figures: dict[str, Any] | None = None
+    ) -> None:
+        """Remember by which true boxes the run was evaluated, for the report, and what came of it."""
+        own: dict[str, Any] = {**write_path(truth, self.folder), "split": split, "metric": metric}
+        own |= {"figures": figures, "detector": self.detector_sha256}
+        try:
+            known = [e for e in self._evaluations() if (e["path"], e["split"]) != (own["path"], split)]
+        except Tag2BoxError:  # damaged: the list starts anew
+            known = []
+        self.store.write("evaluation.json", checked_json({"truths": [*known, own]}))
 
-    def truth(self) -> tuple[ImageSet, str] | None:
-        """The images with true boxes that the run was evaluated by last, and the metric; None before."""
-        if not (file := self.folder / "evaluation.json").is_file():
+    def figures(self) -> dict[str, Any] | None:
+        """What the last evaluation found, where it was of the present detector; `truths` says by what."""
+        if not (evaluations := self._evaluations()):
             return None
+        with self._expecting("evaluation.json", "evaluate again"):
+            stored = evaluations[-1]
+            if stored["figures"] is None or stored["detector"] != self.detector_sha256:
+                return None
+            split = f", split {stored['split']}" if stored["split"] else ""
+            return {**stored["figures"], "truth": f"{Path(stored['path']).name}{split}"}
+
+    def truths(self) -> list[tuple[ImageSet, str]]:
+        """The images with true boxes that the run was evaluated by, and the metric; the newest last."""
+        stored = self._evaluations()
+        return [
+            (read_images(read_path(each, self.folder), split=each["split"]), each["metric"])
+            for each in stored
+        ]
+
+    def _evaluations(self) -> list[dict[str, Any]]:
+        if not (file := self.folder / "evaluation.json").is_file():
+            return []
         with self._expecting(file.name, "evaluate again"):
-            stored = unchecked(read_json(file))
-        return read_images(read_path(stored, self.folder), split=stored["split"]), stored["metric"]
+            return [{**each, "path": str(each["path"])} for each in unchecked(read_json(file))["truths"]]
 
     @contextmanager
     def _expecting(self, name: str, remedy: str) -> Iterator[None]:
@@ -169,10 +216,14 @@ class RunFolder:
         except BROKEN as error:
             raise Tag2BoxError(f"{self.folder / name} is damaged ({error}): {remedy}") from error
 
+    def _repr_html_(self) -> str:
+        return mined_windows(self).with_photos(self.images.paths)._repr_html_()
+
     def clean(self, *, remove: bool) -> list[Path]:
         """The results that the last settings do not use, removed where that is wanted."""
         with self.store.lock():
             kept = [*self.keys.items(), *(("detections", key) for key, _ in self._looked_at())]
+            kept += self._student_keys().items()
             unused = self.store.unused(kept)
             if remove:
                 self.store.remove(unused)
@@ -224,6 +275,7 @@ def fit_prepared(
         detector.save(store.folder / DETECTOR)
         keys.finish(run.keys)
         write_run(store, images, photos.hashes, own_detector(run.keys, store.folder / DETECTOR))
+        write_card(RunFolder(store.folder))
         run.note("run finished")
     return run.costs
 
@@ -242,13 +294,13 @@ def detect_run(
 
 
 def mined_windows(run: RunFolder) -> Detections:
-    """The box that training chose in each positive training image of each class, with its score."""
+    """The box that training chose in each positive training image of each class, with its confidence."""
     findings, described = run.findings, run.result("described")
     row = np.concatenate([np.empty(0, np.int64), *findings.rows])
     return Detections(
         image=described.image_of(row),
         xyxy=np.concatenate([np.empty((0, 4), np.float32), *findings.boxes]),
-        score=np.concatenate([np.empty(0), *findings.scores]),
+        score=np.concatenate([np.empty(0), *findings.confidence]),
         label=np.repeat(np.arange(len(findings.rows)), [len(rows) for rows in findings.rows]),
         ids=run.images.ids,
         classes=run.images.classes,

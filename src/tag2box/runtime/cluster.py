@@ -21,7 +21,7 @@ from uuid import uuid4
 from numpy.typing import NDArray
 
 import tag2box
-from tag2box.errors import InputError, Tag2BoxError
+from tag2box.errors import InputError, Tag2BoxError, install_command
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.executor import on_cluster
 from tag2box.runtime.files import write_whole
@@ -32,7 +32,7 @@ __all__ = ["Cluster", "using"]
 
 R = TypeVar("R")
 
-INSTALL = "--cluster needs Dask: pip install 'tag2box[dask]'"
+INSTALL = f"--cluster needs Dask: {install_command('dask')}"
 # Seconds within which a scheduler answers, or is taken for lost.
 PATIENCE = 20
 # Tasks that wait at a worker beside the one that it works on; and how often one is tried that died with it.

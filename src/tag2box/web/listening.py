@@ -9,9 +9,11 @@ import asyncio
 import ipaddress
 import logging
 import secrets
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -154,6 +156,8 @@ class Impatient(H11Protocol):
 class Server(uvicorn.Server):
     """uvicorn's server, as all of ours are set up; when it ends it waits for nobody who keeps it waiting."""
 
+    ended_by = 0
+
     def __init__(self, app: Guard) -> None:
         super().__init__(
             uvicorn.Config(
@@ -166,6 +170,11 @@ class Server(uvicorn.Server):
                 ws="none",
             )
         )
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Remember which signal ends it: uvicorn raises it again, and asyncio may lose it there."""
+        self.ended_by = sig
+        super().handle_exit(sig, frame)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Finish what was asked, for a while."""
@@ -187,4 +196,7 @@ class Server(uvicorn.Server):
 
 def run(app: Guard, place: socket.socket) -> None:
     """Serve until Ctrl+C or SIGTERM."""
-    Server(app).run(sockets=[place])
+    server = Server(app)
+    server.run(sockets=[place])
+    if server.ended_by == signal.SIGINT:
+        raise KeyboardInterrupt

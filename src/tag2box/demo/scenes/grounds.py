@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from tag2box.errors import InputError
+from tag2box.errors import InputError, install_command
 
 __all__ = ["ball", "ground", "hang", "photograph"]
 
@@ -142,7 +142,7 @@ def photograph(package: str, file: str) -> Image.Image:
     if path is None or not path.is_file():
         raise InputError(
             f"the demo cuts its scenes out of photographs, and {package} has no {Path(file).name} here: "
-            'pip install --upgrade "tag2box[demo]"'
+            f"{install_command('demo', '--upgrade')}"
         )
     with Image.open(path) as photo:
         return photo.convert("RGB")
