@@ -122,9 +122,7 @@ def new_boxes(run, truth, seed=0):
     for i in rest.tolist():
         photo = described.part(i, i + 1)
         context = detector.description.context
-        chosen = detector.promising(photo.windows, photo.X[:, -context.width :], photo.map_of(0))
-        few = Windows.of_image(photo.windows.xyxy[chosen], tuple(photo.windows.sizes[0]))
-        photo = Described(few, photo.X[chosen], photo.maps)
+        photo = photo.only(detector.promising(replace(photo, X=photo.X[:, -context.width :])))
         scores, objectness = detector.scores(photo)
         everything = replace(detector, settings=replace(margins, max_detections=10_000))
         found = everything.select(scores, photo.windows)

@@ -37,7 +37,8 @@ from tag2box.student.detecting import detect_by_student
 
 SOURCE = Path(t2b.__file__).parent
 STAGES = (
-    *("description", "described", "tag_scores", "activations", "object_maps", "objectness", "competition"),
+    *("description", "details", "described", "tag_scores", "activations", "object_maps", "objectness"),
+    "competition",
     *("prior", "two_stream", "boxes", "retrained", "findings"),
 )
 PAPER = ("description", "described", "compared", "degrees", "covers", "initial", "refined", "findings")
@@ -365,7 +366,7 @@ def test_a_new_version_of_a_stage_is_computed_with_all_that_depends_on_it(run, i
     after = keys_of(run, images, CONFIG)
     different = {stage for stage in before if before[stage] != after[stage]}
     # What comes behind knows them by their content, and nothing comes behind the scores of tags.
-    if name in ("description", "prior", "findings", "tag_scores"):
+    if name in ("description", "details", "prior", "findings", "tag_scores"):
         assert different == {name}
     else:
         assert different == FROM[name]

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from tag2box.config import Config
 from tag2box.corrections.record import Corrections
+from tag2box.description.describe import has_early
 from tag2box.description.description import fit_description
 from tag2box.description.photos import (
     Photos,
@@ -24,6 +25,7 @@ from tag2box.images import ImageSet, known_tags
 from tag2box.methods import METHODS
 from tag2box.runtime.stages import Run
 from tag2box.training.corrected import learn_corrected
+from tag2box.training.details import choose_details
 from tag2box.training.known import Known
 from tag2box.training.learned import Learned
 from tag2box.training.tag_scores import judge_tags
@@ -43,8 +45,14 @@ def learn(
 
     # 1. How photos are described: by which windows and network, and a projection that a sample gives.
     settings = description_settings(config)
-    sample = run.later(sample_photos, draw_photos(photos, settings), settings)
+    drawn = draw_photos(photos, settings)
+    sample = run.later(sample_photos, drawn, settings)
     description = replace(run(fit_description, sample, settings), settings=settings)  # its network may move
+    if has_early(settings):
+        place = {name: i for i, name in enumerate(photos.hashes)}
+        of_sample = tags[[place[name] for name in drawn.hashes]]
+        chosen = run(choose_details, sample, of_sample, description)
+        description = replace(description, details=chosen.details)
 
     # 2. Every photo: decoded once, its windows found, its layers run once.
     described = run.per_photo(describe_photos, photos, description, sample)

@@ -135,11 +135,11 @@ def test_windows_are_chosen_by_their_context_and_described_as_all_are(watched):
     description, path = run.detector.description, images.paths[3]
     whole, given = describe(path, description), []
     rows = np.array([0, 2, 5])
-    some = describe(path, description, choose=lambda *known: given.append(known) or rows)
-    ((windows, around, map_),) = given
-    np.testing.assert_array_equal(windows.xyxy, whole.windows.xyxy)
-    np.testing.assert_array_equal(around, whole.X[:, -description.context.width :])
-    np.testing.assert_array_equal(map_, whole.map_of(0))
+    some = describe(path, description, choose=lambda photo: given.append(photo) or rows)
+    (photo,) = given
+    np.testing.assert_array_equal(photo.windows.xyxy, whole.windows.xyxy)
+    np.testing.assert_array_equal(photo.X, whole.X[:, -description.context.width :])
+    np.testing.assert_array_equal(photo.map_of(0), whole.map_of(0))
     np.testing.assert_array_equal(some.windows.xyxy, whole.windows.xyxy[rows])
     np.testing.assert_array_equal(some.X, whole.X[rows])
 

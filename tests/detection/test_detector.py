@@ -18,8 +18,9 @@ from tag2box.boxes import iou_matrix
 from tag2box.description.config import FeaturesConfig, MapsConfig
 from tag2box.description.context import Context
 from tag2box.description.describe import describe
-from tag2box.description.description import Description
+from tag2box.description.description import Description, Details
 from tag2box.description.projection import Projection
+from tag2box.description.record import Described, Maps
 from tag2box.description.resolving import resolve
 from tag2box.detection.config import DetectConfig
 from tag2box.detection.detector import FORMAT, Detector
@@ -93,11 +94,31 @@ def test_scores_are_the_product_and_the_prior(detector):
     plain = X.astype(np.float64) @ scorer.weights.W.T + scorer.weights.b
     prior = 0.25 * measure_objectness(scorer.object_maps(map_), xyxy, size, scorer.ring)
     assert prior.max(axis=0) == pytest.approx(0.25)
-    np.testing.assert_allclose(scorer(X, xyxy, size, map_), plain + prior, rtol=1e-4)
-    alone = replace(scorer, objectness_weight=0)
-    np.testing.assert_allclose(alone(X, xyxy, size, None), plain, rtol=1e-4)
+    photo = Described(windows, X, Maps.of_image(map_))
+    np.testing.assert_allclose(scorer(photo), plain + prior, rtol=1e-4)
+    alone, without = replace(scorer, objectness_weight=0), replace(photo, maps=None)
+    np.testing.assert_allclose(alone(without), plain, rtol=1e-4)
     with pytest.raises(InputError, match="looks at the photo's map"):
-        scorer(X, xyxy, size, None)
+        scorer(without)
+
+
+def test_details_say_where_small_objects_are(detector, photo):
+    """A class that has details is looked for there, and the others in the object maps, old photo or new."""
+    rng = np.random.default_rng(2)
+    W = rng.normal(size=(3, 112)).astype(np.float32) * np.float32([[1], [0], [1]])
+    whole = describe(photo, detector.description)
+    seeing = replace(detector, description=replace(detector.description, details=Details(W)))
+    fine = describe(photo, seeing.description)
+    assert whole.details is None
+    assert fine.details.shape[0].min() > whole.maps.shape[0].max()  # finer cells
+    plain, other = (detector.scorer.objectness(each) for each in (whole, fine))
+    np.testing.assert_array_equal(plain[:, 1], other[:, 1])
+    assert (plain[:, [0, 2]] != other[:, [0, 2]]).any()
+    cells = np.asarray(fine.details[0], np.float64)[..., [0, 2]]
+    above = np.maximum(cells - cells.mean(axis=(0, 1)) - cells.std(axis=(0, 1)), 0).transpose(2, 0, 1)
+    slow = measure_objectness(above.astype(np.float32), fine.windows.xyxy, fine.windows.sizes[0], 0.25)
+    np.testing.assert_allclose(other[:, [0, 2]], slow, atol=1e-4)
+    assert seeing.detect(photo).score.tolist() != detector.detect(photo).score.tolist()
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +151,7 @@ def test_a_cascade_describes_the_windows_that_promise_most(contextual, photo, th
     rows = np.sort(np.argsort(-cheap.max(axis=1))[:7])
     np.testing.assert_array_equal(part.windows.xyxy, windows.xyxy[rows])
     np.testing.assert_array_equal(part.X, X[rows])
-    expected = few.select(scorer(X[rows], windows.xyxy[rows], size, whole.map_of(0)), part.windows)
+    expected = few.select(scorer(whole.only(rows)), part.windows)
     assert few.detect(photo, threads=threads).xyxy.tolist() == expected.xyxy.tolist()
     enough, every = (with_settings(contextual, full_windows=n, max_windows=0) for n in (len(X), 0))
     assert enough.detect(photo).score.tolist() == every.detect(photo).score.tolist()

@@ -28,11 +28,11 @@ from tag2box.networks.content import network_hash
 from tag2box.windows.record import Windows
 from tag2box.windows.search import search_windows
 
-__all__ = ["Choice", "check_maps", "describe", "photo_map", "raw_photo", "raw_widths"]
+__all__ = ["Choice", "check_maps", "describe", "has_early", "photo_map", "raw_photo", "raw_widths"]
 
 Floats = NDArray[np.float32]
-# Which windows of a photo are worth their time in the network, by (windows, their context, the photo's map).
-Choice = Callable[[Windows, NDArray[np.floating], NDArray[np.floating]], NDArray[np.intp]]
+# Which windows of a photo are worth their time in the network, by its maps; X is their context alone.
+Choice = Callable[[Described], NDArray[np.intp]]
 
 LARGEST = float(np.finfo(np.float16).max)
 
@@ -89,11 +89,13 @@ def describe(
     windows = _windows(seen, settings, boxes, threads)
     maps, fine = _maps(seen, settings)
     around = description.around(windows, maps, fine)
+    details = description.details(_early(seen, settings)) if description.details else None
     if choose is not None and maps is not None and around.shape[1]:
-        rows = choose(windows, around, maps[0])
-        windows, around = Windows.of_image(windows.xyxy[rows], seen.size[::-1]), around[rows]
+        seen_around = Described(windows, around, maps, details)
+        few = seen_around.only(choose(seen_around))
+        windows, around = few.windows, few.X
     X = description.project(_crops(seen, windows, settings, fine or maps, threads))
-    return Described(windows, np.concatenate([X, around], axis=1), maps)
+    return Described(windows, np.concatenate([X, around], axis=1), maps, details)
 
 
 def raw_photo(source: Source, settings: DescriptionConfig) -> Raw:
@@ -101,7 +103,8 @@ def raw_photo(source: Source, settings: DescriptionConfig) -> Raw:
     seen = _see(source, settings, 1)
     windows = _windows(seen, settings, None, 1)
     maps, fine = _maps(seen, settings)
-    return Raw(("",), windows, _crops(seen, windows, settings, fine or maps, 1), maps, fine)
+    early = Maps.of_image(_early(seen, settings)) if has_early(settings) else None
+    return Raw(("",), windows, _crops(seen, windows, settings, fine or maps, 1), maps, fine, early=early)
 
 
 def photo_map(source: Source, settings: DescriptionConfig) -> NDArray[np.float16]:
@@ -114,6 +117,11 @@ def photo_map(source: Source, settings: DescriptionConfig) -> NDArray[np.float16
 def raw_widths(settings: DescriptionConfig) -> tuple[int, ...]:
     """The numbers of a window before the projection, of each part that is projected for itself."""
     return _mode(settings.features, 1).widths
+
+
+def has_early(settings: DescriptionConfig) -> bool:
+    """Whether photos are seen at the cut anyway, and what they show there may be of use."""
+    return settings.maps is not None and settings.features.mode == "shared"
 
 
 def check_maps(settings: DescriptionConfig) -> None:
@@ -163,6 +171,11 @@ def _maps(seen: Seen, settings: DescriptionConfig) -> tuple[Maps | None, Maps | 
     seen.run((), sides)
     *finer, last = (Maps.of_image(_map(seen, side, settings)) for side in sides)
     return last, finer[0] if finer else None
+
+
+def _early(seen: Seen, settings: DescriptionConfig) -> NDArray[np.float16]:
+    """The map at the cut of the largest size, (h, w, c)."""
+    return np.clip(seen.early(max(settings.features.levels)), -LARGEST, LARGEST).astype(np.float16)
 
 
 def _map(seen: Seen, side: int, settings: DescriptionConfig) -> NDArray[np.float16]:

@@ -21,7 +21,23 @@ from tag2box.runtime.packing import stored
 from tag2box.runtime.stages import stage
 from tag2box.windows.record import Windows
 
-__all__ = ["Description", "fit_description"]
+__all__ = ["Description", "Details", "fit_description"]
+
+
+@stored
+@dataclass(frozen=True)
+class Details:
+    """What a cell of the map at the cut speaks for: W x, of each class, where objects are small.
+
+    W: (n_classes, c); zeros for a class whose objects are not that small.
+    """
+
+    W: NDArray[np.float32]
+
+    def __call__(self, early: NDArray[np.floating]) -> Maps:
+        """The scores of the cells of a photo's map at the cut, (h, w, c), as a map with a number a class."""
+        with one_thread():  # products of one photo are small
+            return Maps.of_image((np.asarray(early, np.float32) @ self.W.T).astype(np.float16))
 
 
 @stored
@@ -37,6 +53,8 @@ class Description:
         The projection of what a window looks like alone.
     context : Context, default=None
         What the maps of the photo add to the vector of a window.
+    details : Details, default=None
+        What its fine cells speak for, where objects are small.
 
     See Also
     --------
@@ -61,6 +79,7 @@ class Description:
     settings: DescriptionConfig
     projection: Projection | PartwiseProjection
     context: Context | None = None
+    details: Details | None = None
 
     @property
     def width(self) -> int:

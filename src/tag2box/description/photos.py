@@ -26,7 +26,15 @@ from tag2box.runtime.files import content_hash
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
 
-__all__ = ["Photos", "describe_boxes", "describe_photos", "draw_photos", "hash_photos", "sample_photos"]
+__all__ = [
+    "Photos",
+    "describe_boxes",
+    "describe_photos",
+    "described_sample",
+    "draw_photos",
+    "hash_photos",
+    "sample_photos",
+]
 
 # Bytes that the raw vectors of the sample may take on disk, until every photo is described.
 MOST_BYTES = 1 << 30
@@ -73,7 +81,7 @@ def draw_photos(photos: Photos, settings: DescriptionConfig) -> Photos:
     return photos.take(np.sort(order[:most]).tolist())
 
 
-@stage("sample", version=2)
+@stage("sample", version=3)
 def sample_photos(
     photos: Photos, settings: DescriptionConfig, *, workers: int | None = 1, progress: Progress = silent
 ) -> Raw:
@@ -114,11 +122,20 @@ def describe_photos(
 
 def _describe(description: Description, item: tuple[Path, Raw | None]) -> Described:
     path, raw = item
-    if raw is None:
-        return describe(path, description)
+    return describe(path, description) if raw is None else _describe_raw(description, raw)
+
+
+def _describe_raw(description: Description, raw: Raw) -> Described:
     around = description.around(raw.windows, raw.maps, raw.fine)
     X = description.project(np.asarray(raw.X))
-    return Described(raw.windows, np.concatenate([X, around], axis=1), raw.maps)
+    details = description.details(raw.early[0]) if description.details and raw.early else None
+    return Described(raw.windows, np.concatenate([X, around], axis=1), raw.maps, details)
+
+
+def described_sample(sample: Raw, description: Description) -> Described:
+    """The photos of the sample as they will be described."""
+    parts = (sample.part(i, i + 1) for i in range(len(sample)))
+    return Described.concatenate([_describe_raw(description, raw) for raw in parts])
 
 
 @stage("judged", version=1)

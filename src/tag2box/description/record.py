@@ -65,6 +65,8 @@ class Described(ByImage):
         Their vectors; it may be mapped from a file.
     maps : Maps, default=None
         The network's last map of each photo, where it is needed.
+    details : Maps, default=None
+        What its fine cells speak for, a number for each class, where objects are small (`Details`).
 
     See Also
     --------
@@ -82,11 +84,12 @@ class Described(ByImage):
     """
 
     # Too large for memory: a shard at a time is written to its file.
-    ROWS: ClassVar[tuple[str, ...]] = ("X", "maps.X")
+    ROWS: ClassVar[tuple[str, ...]] = ("X", "maps.X", "details.X")
 
     windows: Windows
     X: NDArray[np.floating]
     maps: Maps | None = None
+    details: Maps | None = None
 
     def __post_init__(self) -> None:
         if len(self.X) != len(self.windows.xyxy):
@@ -115,6 +118,21 @@ class Described(ByImage):
         """
         return None if self.maps is None else self.maps[i]
 
+    def details_of(self, i: int) -> NDArray[np.floating] | None:
+        """Take the details of one photo.
+
+        Parameters
+        ----------
+        i : int
+            The photo.
+
+        Returns
+        -------
+        ndarray of shape (h, w, n_classes) or None
+            What its fine cells speak for; None where nobody asked them.
+        """
+        return None if self.details is None else self.details[i]
+
     def part(self, a: int, z: int) -> "Described":
         """Take a range of photos.
 
@@ -131,8 +149,24 @@ class Described(ByImage):
             These photos; arrays that are mapped stay so.
         """
         rows = slice(int(self.offsets[a]), int(self.offsets[z]))
-        maps = self.maps.part(a, z) if self.maps else None
-        return Described(self.windows.part(a, z), self.X[rows], maps)
+        maps, details = (each.part(a, z) if each else None for each in (self.maps, self.details))
+        return Described(self.windows.part(a, z), self.X[rows], maps, details)
+
+    def only(self, rows: NDArray[np.intp]) -> "Described":
+        """Take some windows of one photo.
+
+        Parameters
+        ----------
+        rows : ndarray of int
+            The windows.
+
+        Returns
+        -------
+        Described
+            The photo with these windows alone.
+        """
+        windows = Windows.of_image(self.windows.xyxy[rows], tuple(self.windows.sizes[0]))
+        return Described(windows, self.X[rows], self.maps, self.details)
 
     @classmethod
     def concatenate(cls, parts: Sequence["Described"]) -> "Described":
@@ -152,6 +186,7 @@ class Described(ByImage):
             Windows.concatenate([part.windows for part in parts]),
             np.concatenate([part.X for part in parts]),
             _joined([part.maps for part in parts]),
+            _joined([part.details for part in parts]),
         )
 
 
@@ -161,10 +196,11 @@ class Raw(ByImage):
     """What the network says of some photos before anything is learned from it.
 
     hashes: of the photos' files; X: (n_windows, D), vectors of the windows before the projection; maps, fine:
-    the last map of each photo, and a finer one; widths: of the parts of X, each projected for itself.
+    the last map of each photo, and a finer one; widths: of the parts of X, each projected for itself; early:
+    the map of each photo at the cut, of the largest size.
     """
 
-    ROWS: ClassVar[tuple[str, ...]] = ("X", "maps.X", "fine.X")
+    ROWS: ClassVar[tuple[str, ...]] = ("X", "maps.X", "fine.X", "early.X")
 
     hashes: tuple[str, ...]
     windows: Windows
@@ -172,6 +208,7 @@ class Raw(ByImage):
     maps: Maps | None
     fine: Maps | None
     widths: tuple[int, ...] = ()
+    early: Maps | None = None
 
     @property
     def offsets(self) -> NDArray[np.int64]:  # type: ignore[override]
@@ -184,8 +221,8 @@ class Raw(ByImage):
     def part(self, a: int, z: int) -> "Raw":
         """The photos a to z."""
         rows = slice(int(self.offsets[a]), int(self.offsets[z]))
-        maps, fine = (each.part(a, z) if each else None for each in (self.maps, self.fine))
-        return Raw(self.hashes[a:z], self.windows.part(a, z), self.X[rows], maps, fine, self.widths)
+        maps, fine, early = (each.part(a, z) if each else None for each in (self.maps, self.fine, self.early))
+        return Raw(self.hashes[a:z], self.windows.part(a, z), self.X[rows], maps, fine, self.widths, early)
 
     @classmethod
     def concatenate(cls, parts: Sequence["Raw"]) -> "Raw":
@@ -197,4 +234,5 @@ class Raw(ByImage):
             _joined([part.maps for part in parts]),
             _joined([part.fine for part in parts]),
             parts[0].widths,
+            _joined([part.early for part in parts]),
         )

@@ -32,7 +32,6 @@ from tag2box.runtime.stages import stage
 from tag2box.training.calibration import Calibration
 from tag2box.training.confidence import log_shares, overlaps
 from tag2box.training.findings import log_areas
-from tag2box.training.object_maps import measure_objectness
 from tag2box.training.scorer import Scorer
 from tag2box.windows.record import Windows
 
@@ -141,11 +140,8 @@ class Detector:
         tuple of ndarray of shape (n, n_classes)
             The score of each window for each class, and its objectness; None where nobody measures that.
         """
-        boxes, size, map_ = photo.windows.xyxy, photo.windows.sizes[0], photo.map_of(0)
-        objectness = None
-        if self.scorer.object_maps is not None and map_ is not None and len(boxes):
-            objectness = measure_objectness(self.scorer.object_maps(map_), boxes, size, self.scorer.ring)
-        return self.scorer(photo.X, boxes, size, map_, objectness=objectness), objectness
+        objectness = self.scorer.objectness(photo)
+        return self.scorer(photo, objectness), objectness
 
     @property
     def searching(self) -> Description:
@@ -161,31 +157,25 @@ class Detector:
         )
         return replace(description, settings=replace(description.settings, windows=wider))
 
-    def promising(
-        self, windows: Windows, around: NDArray[np.floating], map_: NDArray[np.floating]
-    ) -> NDArray[np.intp]:
+    def promising(self, photo: Described) -> NDArray[np.intp]:
         """Choose the windows of one photo that are worth their time in the network.
 
         Parameters
         ----------
-        windows : Windows
-            The windows.
-        around : ndarray of shape (n, k)
-            The context of each window, the last numbers of its vector.
-        map_ : ndarray of shape (h, w, c)
-            The last map of the photo.
+        photo : Described
+            The photo, with the context of each window, the last numbers of its vector, for X.
 
         Returns
         -------
         ndarray of int
             The windows of the best scores by their context alone, in order.
         """
-        most = self.settings.full_windows
+        most, around = self.settings.full_windows, photo.X
         if not 0 < most < len(around):
             return np.arange(len(around))
         X = np.zeros((len(around), self.description.width), np.float32)  # vectors are centered: 0 is the mean
         X[:, -around.shape[1] :] = around
-        best = self.scorer(X, windows.xyxy, windows.sizes[0], map_).max(axis=1)
+        best = self.scorer(replace(photo, X=X)).max(axis=1)
         return np.sort(np.argsort(-best, kind="stable")[:most])
 
     def select(

@@ -25,7 +25,6 @@ from tag2box.run.folder import RunFolder, fit_run, mined_windows
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store
-from tag2box.windows.record import Windows
 
 __all__ = [
     "OURS",
@@ -140,11 +139,8 @@ def detect_described(detector: Detector, images: ImageSet, described: Described)
     parts = []
     for i in range(len(described)):
         photo = described.part(i, i + 1)
-        map_ = photo.map_of(0)
-        if context is not None and map_ is not None:
-            rows = detector.promising(photo.windows, photo.X[:, -context.width :], map_)
-            windows = Windows.of_image(photo.windows.xyxy[rows], tuple(photo.windows.sizes[0]))
-            photo = Described(windows, photo.X[rows], photo.maps)
+        if context is not None and photo.maps is not None:
+            photo = photo.only(detector.promising(replace(photo, X=photo.X[:, -context.width :])))
         scores, objectness = detector.scores(photo)
         boxes = ranking.select(scores, photo.windows)
         if asked.confidence:

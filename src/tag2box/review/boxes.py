@@ -79,8 +79,7 @@ def review_boxes(run: RunFolder, progress: Progress = silent) -> ReviewBoxes:
     margin = np.zeros(len(mined))
     ends = np.searchsorted(mined.image, np.arange(len(run.images) + 1))
     for i in np.unique(mined.image).tolist():
-        X = described.X[windows.rows_of(i)]
-        scores = detector.scorer(X, windows[i], windows.sizes[i], described.map_of(i))
+        scores = detector.scorer(described.part(i, i + 1))
         for n in range(ends[i], ends[i + 1]):
             overlap = iou_matrix(windows[i], mined.xyxy[n][None])[:, 0]
             scores_of_class = scores[:, mined.label[n]]

@@ -12,12 +12,12 @@ from tag2box.description.record import Described
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.stages import stage
 from tag2box.training.activations import Activations
-from tag2box.training.object_maps import ObjectMaps, Objectness, measure_objectness
+from tag2box.training.object_maps import ObjectMaps, Objectness, by_details, measure_objectness
 
 __all__ = ["compete"]
 
 
-@stage("competition", version=2)
+@stage("competition", version=3)
 def compete(
     photos: tuple[Described, Objectness, NDArray[np.int8]],
     object_maps: ObjectMaps,
@@ -38,4 +38,8 @@ def compete(
                 shared = object_maps(map_)[present] * activations.shares(map_, present)
                 windows = described.windows
                 values[a:z, present] = measure_objectness(shared, windows[i], windows.sizes[i], ring)
+                details = described.details_of(i)
+                if details is not None:  # they compete already: each was learned against the other classes
+                    small = by_details(details)
+                    values[a:z, small] = alone[i][:, small]
     return Objectness(values, alone.offsets)

@@ -17,6 +17,8 @@ an animal. A map is the sum of both, each divided by its most.
 What depends on the place in the photo alone says nothing of an object: the padding of the network's layers,
 which makes borders dark. So the mean over all photos at the same place is taken out of both.
 
+Where objects are smaller than the last map can show, other cells say where they are (`details`).
+
     objectness of a window = sqrt(area) x (mean of the map inside - mean of the map in a ring around)
 
 never below 0, and divided by the best of its photo. No box is seen.
@@ -37,7 +39,17 @@ from tag2box.runtime.stages import stage
 from tag2box.training.activations import Activations
 from tag2box.windows.record import ByImage
 
-__all__ = ["CellScores", "ObjectMaps", "Objectness", "fit_object_maps", "measure_all", "measure_objectness"]
+__all__ = [
+    "CellScores",
+    "ObjectMaps",
+    "Objectness",
+    "by_details",
+    "fit_object_maps",
+    "measure_all",
+    "measure_objectness",
+    "photo_objectness",
+    "standing_out",
+]
 
 Floats = NDArray[np.float64]
 
@@ -173,16 +185,38 @@ def _direction(maps: Maps, images: NDArray[np.intp], components: int, common: Fl
     return v, float(mean @ v)
 
 
-@stage("objectness", version=2)
+@stage("objectness", version=3)
 def measure_all(described: Described, object_maps: ObjectMaps, ring: float) -> Objectness:
     """The objectness of every window, by the maps of every class."""
     values = np.empty((len(described.X), len(object_maps.salience.W)), np.float32)
     with one_thread():
         for i, (a, z) in enumerate(described.spans()):
-            windows, map_ = described.windows, described.map_of(i)
-            assert map_ is not None
-            values[a:z] = measure_objectness(object_maps(map_), windows[i], windows.sizes[i], ring)
+            values[a:z] = photo_objectness(object_maps, described.part(i, i + 1), ring)
     return Objectness(values, described.offsets)
+
+
+def photo_objectness(object_maps: ObjectMaps, photo: Described, ring: float) -> NDArray[np.float32]:
+    """The objectness of one photo's windows, (n, n_classes): by details for classes that have any."""
+    map_, details = photo.map_of(0), photo.details_of(0)
+    boxes, size = photo.windows.xyxy, photo.windows.sizes[0]
+    assert map_ is not None
+    values = measure_objectness(object_maps(map_), boxes, size, ring)
+    if details is not None:
+        small = by_details(details)
+        values[:, small] = measure_objectness(standing_out(details[..., small]), boxes, size, ring)
+    return values
+
+
+def by_details(details: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """The classes, (n_classes,), of which the fine cells of a photo, (h, w, n_classes), say anything."""
+    return np.asarray(details.any(axis=(0, 1)))
+
+
+def standing_out(scores: NDArray[np.floating]) -> NDArray[np.float32]:
+    """Maps of fine cells, (n, h, w), from scores (h, w, n): what is a deviation above the photo's mean."""
+    cells = np.asarray(scores, np.float32).transpose(2, 0, 1)
+    least = cells.mean(axis=(1, 2), keepdims=True) + cells.std(axis=(1, 2), keepdims=True)
+    return np.ascontiguousarray(np.maximum(cells - least, 0))
 
 
 def measure_objectness(

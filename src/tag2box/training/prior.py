@@ -11,6 +11,8 @@ defect is read off the plate anywhere, so that what a map shows of it is no obje
 the more of the class there is beside its boxes:
 
     γ = SHARE / beside,    from LEAST to MOST
+
+Details, which the tags themselves have taught cell by cell, are trusted as far as any map: MOST.
 """
 
 from dataclasses import dataclass, replace
@@ -46,21 +48,27 @@ MOST_PHOTOS, PER_CLASS, FOLDS = 300, 30, 2
 @stored
 @dataclass(frozen=True)
 class PriorChoice:
-    """beside: (n_classes,), how sure windows beside the boxes are of a class, or NaN; prior: what follows."""
+    """beside: (n_classes,), how sure windows beside the boxes are of a class, or NaN; prior: what follows.
+
+    small: objects are small, and their details were trusted without asking.
+    """
 
     beside: Floats
     prior: float
+    small: bool = False
 
     @property
     def evidence(self) -> str:
         """What it was chosen by, in words."""
+        if self.small:
+            return "the objects are small: details that the tags have taught say where they are"
         known = self.beside[np.isfinite(self.beside)]
         if len(known) == 0:
             return "nothing: no photo shows anything beside its boxes"
         return f"how sure windows beside the boxes are of the tag ({known.mean():.2f} of 1 on average)"
 
 
-@stage("prior", version=4)
+@stage("prior", version=6)
 def choose_prior(
     known: Known, config: TwoStreamConfig, *, workers: int | None = 1, progress: Progress = silent
 ) -> PriorChoice:
@@ -68,6 +76,8 @@ def choose_prior(
 
     The cost of training once on `MOST_PHOTOS` photos, or on `PER_CLASS` of each class.
     """
+    if known.described.details is not None:
+        return PriorChoice(np.full(known.tags.shape[1], np.nan), MOST, small=True)
     most = max(MOST_PHOTOS, PER_CLASS * known.tags.shape[1])
     few = _take(known, np.flatnonzero(draw_images(known.tags, most)))
     fold_of = np.random.default_rng(0).permutation(len(few)) % FOLDS

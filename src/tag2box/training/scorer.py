@@ -1,18 +1,19 @@
 """`Scorer`: all that adds to the score of a window, the same for photos learned from and for new ones."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.description.record import Described
 from tag2box.errors import InputError
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.halves import as_float32
 from tag2box.runtime.packing import pack, stored
 from tag2box.training.activations import Activations
 from tag2box.training.known import Known
-from tag2box.training.object_maps import ObjectMaps, measure_objectness
+from tag2box.training.object_maps import ObjectMaps, photo_objectness
 from tag2box.training.scoring import Weights, score_photos, score_windows
 from tag2box.training.two_stream import TwoStream
 
@@ -64,42 +65,33 @@ class Scorer:
         """Whether scores need the map of the photo."""
         return bool(self.objectness_weight or self.streams_weight or self.tag_weight)
 
-    def __call__(
-        self,
-        X: NDArray[np.floating],
-        boxes: Floats,
-        size: NDArray[np.int64],
-        map_: NDArray[np.floating] | None,
-        *,
-        objectness: Floats | None = None,
-    ) -> Floats:
+    def __call__(self, photo: Described, objectness: Floats | None = None) -> Floats:
         """Scores of one photo's windows for every class, (n, n_classes).
 
-        size: the photo's width and height; map_: its last map; objectness: that of the windows where it is
-        known already, as in photos whose tags are known.
+        objectness: that of the windows where it is known already, as in photos whose tags are known.
         """
-        return score_windows(X, self.weights) + self.other_terms(X, boxes, size, map_, objectness)
+        return score_windows(photo.X, self.weights) + self.other_terms(photo, objectness)
 
-    def other_terms(
-        self,
-        X: NDArray[np.floating],
-        boxes: Floats,
-        size: NDArray[np.int64],
-        map_: NDArray[np.floating] | None,
-        objectness: Floats | None = None,
-    ) -> Floats:
+    def objectness(self, photo: Described) -> Floats | None:
+        """The objectness of one photo's windows, (n, n_classes), by its own maps; None without any."""
+        if self.object_maps is None or photo.maps is None or not len(photo.windows.xyxy):
+            return None
+        return photo_objectness(self.object_maps, photo, self.ring)
+
+    def other_terms(self, photo: Described, objectness: Floats | None = None) -> Floats:
         """What adds to W x + b; the arguments are those of a call."""
-        scores = np.zeros((len(boxes), len(self.weights.b)), np.float32)
-        if not self.needs_map or len(boxes) == 0:
+        scores = np.zeros((len(photo.X), len(self.weights.b)), np.float32)
+        if not self.needs_map or len(scores) == 0:
             return scores
+        map_ = photo.map_of(0)
         if map_ is None:
             raise InputError("this detector looks at the photo's map: give it")
-        if objectness is None and self.object_maps is not None:
-            objectness = measure_objectness(self.object_maps(map_), boxes, size, self.ring)
+        if objectness is None:
+            objectness = self.objectness(photo)
         if objectness is not None:
             scores += np.float32(self.objectness_weight) * objectness
             if self.two_stream is not None and self.streams_weight:
-                scores += np.float32(self.streams_weight) * self.two_stream.log_scores(X, objectness)
+                scores += np.float32(self.streams_weight) * self.two_stream.log_scores(photo.X, objectness)
         if self.activations is not None and self.tag_weight:
             scores += np.float32(self.tag_weight) * self.activations.tags(map_)
         return scores
@@ -110,13 +102,14 @@ def score_known(scorer: Scorer, known: Known) -> Iterator[tuple[Floats, Floats]]
 
     Photos whose tags are known have the objectness of `known`; new ones have that of their own maps alone.
     """
-    described, windows = known.described, known.described.windows
+    described = known.described
     linear = score_photos(described.X, described.offsets, scorer.weights)
-    for i, ((a, z), scores) in enumerate(zip(described.spans(), linear, strict=True)):
-        photo = as_float32(described.X[a:z]), windows[i], windows.sizes[i], described.map_of(i)
+    for i, scores in enumerate(linear):
+        photo = described.part(i, i + 1)
+        photo = replace(photo, X=as_float32(photo.X))
         with one_thread():  # products of one photo are small
-            without = scores + scorer.other_terms(*photo)
+            without = scores + scorer.other_terms(photo)
             if known.objectness is None:
                 yield without, without
             else:
-                yield scores + scorer.other_terms(*photo, known.objectness[i]), without
+                yield scores + scorer.other_terms(photo, known.objectness[i]), without
