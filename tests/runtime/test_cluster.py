@@ -1,5 +1,6 @@
 """Work on a Dask cluster: the same bytes, whoever dies; one line where it cannot be."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -42,6 +43,13 @@ def client():
 @pytest.fixture
 def cluster(client, tmp_path):
     return Cluster(client, tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def no_client_is_left():
+    """One that nobody answered closes when it is collected: while another starts, both wait for ever."""
+    yield
+    gc.collect()
 
 
 def square(x):
@@ -127,6 +135,8 @@ def is_let_in(address, **security):
             return True
     except Exception:  # Dask has many words for it
         return False
+    finally:
+        gc.collect()  # before the next one starts, as in `no_client_is_left`
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux who listens where")

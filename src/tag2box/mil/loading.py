@@ -13,6 +13,7 @@ Nothing is unpickled and nothing is downloaded.
 """
 
 import csv
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,7 +121,10 @@ def _mat(path: Path) -> Loaded:
     from scipy.io.matlab import MatReadError, loadmat
 
     try:
-        parts = loadmat(path, variable_names=["features", "bag_ids", "labels", "x"])
+        with warnings.catch_warnings():
+            # SciPy 1.18 says that sparse matrices will be sparse arrays: both are read here.
+            warnings.filterwarnings("ignore", message=".*`spmatrix`", category=DeprecationWarning)
+            parts = loadmat(path, variable_names=["features", "bag_ids", "labels", "x"])
     except MatReadError as error:
         raise ValueError(str(error)) from error
     if {"features", "bag_ids", "labels"} <= parts.keys():
