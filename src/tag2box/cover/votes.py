@@ -41,7 +41,7 @@ def vote_map(xyxy: ArrayLike, degree: ArrayLike, power: float = 3.0) -> tuple[ND
 
 
 def _cell(boxes: NDArray[np.float32]) -> float:
-    return float(max(boxes[:, 2:].max(initial=1), 1)) / CELLS
+    return max(float(boxes[:, 2:].max(initial=1)), 1.0) / CELLS
 
 
 def _cells(boxes: NDArray[np.float32], cell: float) -> NDArray[np.int64]:

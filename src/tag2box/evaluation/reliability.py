@@ -35,7 +35,7 @@ class Reliability(NamedTuple):
         """The expected calibration error: the mean of |confidence - right| over the detections."""
         filled = self.boxes > 0
         gap = np.abs(self.confidence - self.right)[filled]
-        return float(gap @ self.boxes[filled] / max(self.boxes.sum(), 1))
+        return float(gap @ self.boxes[filled] / max(float(self.boxes.sum()), 1.0))
 
 
 def reliability(

@@ -120,7 +120,7 @@ def votes(windows: NDArray[np.float32], degree: NDArray[np.float64]) -> Heat:
 
 def with_heat(photo: Image.Image, heat: Heat, scale: float) -> Image.Image:
     """The photo, of `scale` times the size that the map speaks of, under it."""
-    colors = Image.fromarray(as_colors(heat.values / max(heat.values.max(initial=0), 1e-12)))
+    colors = Image.fromarray(as_colors(heat.values / max(float(heat.values.max(initial=0)), 1e-12)))
     size = max(1, round(heat.width * scale)), max(1, round(heat.height * scale))
     over = photo.copy()
     over.paste(colors.resize(size, Image.Resampling.BILINEAR), (0, 0))

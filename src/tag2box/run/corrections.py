@@ -80,7 +80,7 @@ def still_open(photo: PhotoCorrections, key: str, name: str, xyxy: NDArray[np.fl
     if photo.state == "reviewed" or key in photo.boxes or photo.tags.get(name, 1) == -1:
         return False
     accepted = [box.xyxy for box in photo.accepted() if box.name == name]
-    return not accepted or iou_matrix(xyxy[None], np.array(accepted, np.float32)).max() <= SAME
+    return not accepted or bool(iou_matrix(xyxy[None], np.array(accepted, np.float32)).max() <= SAME)
 
 
 def is_replaced(path: Path, content: str) -> bool:

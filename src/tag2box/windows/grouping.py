@@ -33,7 +33,7 @@ def group(size: Ints, box: Ints, histogram: Ints, pairs: Ints, terms: Terms) -> 
     # its two, and only the best pair of each region is in the heap.
     worth = np.full(len(touching), NONE)
     end = 2 * len(pairs)
-    whole = size[:n].sum()
+    whole = int(size[:n].sum())
     for r in range(n):
         for j in range(start[r], start[r] + length[r]):
             if touching[j] < r:
