@@ -100,9 +100,17 @@ def take(described, photos):
     own = Windows(
         windows.xyxy[rows], np.append(0, np.cumsum(described.counts[photos])), windows.sizes[photos]
     )
-    cells = np.append(0, np.cumsum(maps.counts[photos]))
-    kept = Maps(np.asarray(maps.X[maps.rows_of(photos)]), cells, maps.shape[photos])
-    return Described(own, np.asarray(described.X[rows]), kept)
+    return Described(
+        own, np.asarray(described.X[rows]), cells(maps, photos), cells(described.details, photos)
+    )
+
+
+def cells(maps, photos):
+    """The maps of some photos, in memory."""
+    if maps is None:
+        return None
+    offsets = np.append(0, np.cumsum(maps.counts[photos]))
+    return Maps(np.asarray(maps.X[maps.rows_of(photos)]), offsets, maps.shape[photos])
 
 
 def new_boxes(run, truth, seed=0):

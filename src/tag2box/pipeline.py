@@ -48,10 +48,10 @@ def learn(
     drawn = draw_photos(photos, settings)
     sample = run.later(sample_photos, drawn, settings)
     description = replace(run(fit_description, sample, settings), settings=settings)  # its network may move
-    if has_early(settings):
+    if config.maps.details != "never" and has_early(settings):
         place = {name: i for i, name in enumerate(photos.hashes)}
         of_sample = tags[[place[name] for name in drawn.hashes]]
-        chosen = run(choose_details, sample, of_sample, description)
+        chosen = run(choose_details, sample, of_sample, description, config.maps.details)
         description = replace(description, details=chosen.details)
 
     # 2. Every photo: decoded once, its windows found, its layers run once.

@@ -30,6 +30,18 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+# What each hint at the size of the objects sets.
+OBJECTS = {
+    "auto": (),
+    "small": (
+        "maps.details=always",
+        "windows.min_size=5",
+        "windows.max_windows=1000",
+        "windows.thin_iou=0.9",
+    ),
+    "large": ("maps.details=never",),
+}
+
 
 def run(
     data: Annotated[
@@ -44,6 +56,9 @@ def run(
     method: Annotated[
         str, typer.Option(help="How to learn: two_stream, or song2014 with the settings of the paper.")
     ] = "two_stream",
+    objects: Annotated[
+        str, typer.Option(help="Their size: small, large, or auto, which the photos and tags tell.")
+    ] = "auto",
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings (docs/config.md).")] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", help="One setting, as stage.key=value.")] = None,
     workers: Workers = None,
@@ -65,7 +80,7 @@ def run(
     from tag2box.runtime.cluster import using
 
     check_on_error(on_error)
-    settings = _settings(method, config, sets or ())
+    settings = _settings(method, objects, config, sets or ())
     images = read_images(data, tags, split, classes=classes or None, on_error=on_error)
     folder = _run_folder(out, data, images)
     with shown() as progress, using(cluster, folder):
@@ -97,15 +112,16 @@ def _verdict(folder: Path) -> "Verdict":
     return judge_run(RunFolder(folder))
 
 
-def _settings(method: str, config: Path | None, sets: Sequence[str]) -> "Config":
-    """Those of the method, then of the file, then one by one."""
+def _settings(method: str, objects: str, config: Path | None, sets: Sequence[str]) -> "Config":
+    """Those of the method, of the objects' size, of the file, then one by one."""
     from tag2box.config import METHODS, Config
     from tag2box.runtime.checks import check_choice
     from tag2box.runtime.config import read_settings
 
     check_choice("--method", method, METHODS)
+    check_choice("--objects", objects, OBJECTS)
     preset = Config.song2014() if method == "song2014" else Config()
-    return read_settings(preset, config, sets)
+    return read_settings(read_settings(preset, None, OBJECTS[objects]), config, sets)
 
 
 def _announce(start: "Start", cost: "Estimate", folder: Path) -> None:

@@ -145,6 +145,9 @@ class MapsConfig(Settings):
         The long side of the photo, in pixels, for a second and finer map that joins the context. 0 leaves it
         out. None is twice `side`, and 0 for a network whose cells are small already: one with patches of up
         to 16 pixels, or of one size alone.
+    details : {"auto", "always", "never"}, default="auto"
+        Whether fine cells of the map at the cut say where objects are, which are smaller than the last map
+        shows. "auto" is what the photos and tags speak for (`training/details.py`). Needs the mode "shared".
 
     Examples
     --------
@@ -164,3 +167,5 @@ class MapsConfig(Settings):
     # The photo's long side for the finer map of the context; 0 leaves it out. None is twice the side. A map
     # of small patches is as fine without, and attention to all of them is quadratic in their number.
     fine_side: Annotated[int, Choice(0)] | Pixels | None = None
+    # Small defects are found by them alone; of cards and animals they find parts.
+    details: Annotated[str, Choice("auto", "always", "never")] = "auto"

@@ -44,7 +44,8 @@ class DescriptionConfig:
     def key(self) -> Any:
         """What they are known by: a network is what is in its file, wherever that is."""
         # What the maps are used for later is not theirs.
-        maps = self.maps and replace(self.maps, components=MapsConfig.components, ring=MapsConfig.ring)
+        later = {name: getattr(MapsConfig, name) for name in ("components", "ring", "details")}
+        maps = self.maps and replace(self.maps, **later)
         return [self.windows, replace(self.features, network=""), maps, self.network]
 
     def check_network(self) -> None:

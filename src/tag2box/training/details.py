@@ -70,17 +70,19 @@ class DetailsChoice:
     details: Details | None
 
 
-@stage("details", version=2)
+@stage("details", version=3)
 def choose_details(
     sample: Raw,
     tags: NDArray[np.int8],
     description: Description,
+    wanted: str = "auto",
     *,
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> DetailsChoice:
     """Whether details say better where the objects are, from a sample of photos and their tags.
 
+    wanted: "always" takes them for every class, whatever they say.
     Memory: the cells of the sample in single precision, some 0.4 GB, and its vectors.
     """
     unknown = DetailsChoice(np.full((2, tags.shape[1]), np.nan), None)
@@ -92,6 +94,8 @@ def choose_details(
     finer = [details(sample.early[i]) for i in range(len(sample))]
     both = described, replace(described, details=Maps.concatenate(finer))
     agreeing = np.stack([agreement(each, tags, _best(each, tags, maps)) for each in both])
+    if wanted == "always":
+        return DetailsChoice(agreeing, details)
     told = np.isfinite(agreeing).all(axis=0)
     if not told.any() or agreeing[1, told].mean() <= agreeing[0, told].mean():
         return replace(unknown, agreement=agreeing)
