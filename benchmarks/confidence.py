@@ -39,7 +39,7 @@ PHOTOS = 600
 # Boxes of a photo and class that are looked at: the others are hardly ever right.
 MOST = 20
 # In photos learned from the score says little; in new ones nothing else may change the ranking of a class.
-USED = {"tagged": ("share", "map", "smaller", "same", "border"), "new": ("score", "same", "border")}
+USED = {"tagged": ("share", "map", "smaller", "agreement", "border"), "new": ("score", "agreement", "border")}
 COUNTED = {"tagged": 300, "new": 3000}
 
 

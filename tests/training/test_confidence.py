@@ -60,14 +60,13 @@ def test_the_shift_of_judged_boxes_is_the_most_likely_one():
     )
 
 
-def test_traits_are_the_means_over_boxes_and_pairs_of_them():
+def test_traits_are_the_means_over_boxes():
     corner = RNG.uniform(0, 0.5, (7, 2))
     boxes = np.concatenate([corner, corner + RNG.uniform(0.1, 0.4, (7, 2))], axis=1)
     boxes[0, 0] = 0.01
-    area, same, border = Traits.of(boxes)
-    pairs = [iou_matrix(boxes[[i]], boxes[[j]])[0, 0] for i in range(7) for j in range(7) if i != j]
-    assert same == pytest.approx(np.mean(pairs))
+    area, agreement, border = Traits.of(boxes, 0.4)
+    assert agreement == 0.4
     assert border == pytest.approx(((boxes[:, :2] < 0.02).any(axis=1)).mean())
     assert area == pytest.approx(np.median(np.log(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))))
     assert np.isnan(Traits.of(boxes[:0])).all()
-    assert np.isnan(Traits.of(boxes[:1]).same)
+    assert np.isnan(Traits.of(boxes).agreement)  # nobody asked

@@ -9,7 +9,8 @@ from tests._describing import described_by
 from tag2box.description.config import FeaturesConfig, MapsConfig
 from tag2box.description.photos import described_sample
 from tag2box.description.record import Described, Maps, Raw
-from tag2box.training.details import _beyond_chance, _chance, agreement, choose_details, fit_details
+from tag2box.training.agreement import _beyond_chance, _chance, agreement
+from tag2box.training.details import choose_details, fit_details
 from tag2box.training.known import Known
 from tag2box.training.object_maps import standing_out
 from tag2box.training.prior import MOST, choose_prior

@@ -3,8 +3,8 @@
 Nobody draws a box, so nobody can say on a user's own photos how often boxes are right. But what tells right
 boxes from wrong ones is much the same on all kinds of photos: how well the box scores, how far the photo's
 other boxes are behind, whether the object map alone would take the same place, whether the box is smaller
-than those of its class. And of the class: boxes that are at the same place whatever the photo shows, or at
-its border, were not found by what is in them. A logistic regression on these,
+than those of its class. And of the class: boxes that do not tell each other where they are (`agreement`), or
+lie at the border, were not found by what is in them. A logistic regression on these,
 
     P(right) = σ(β₀ + Σ_k β_k (f_k - mean_k) / spread_k)
 
@@ -20,7 +20,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.boxes import iou_matrix
 from tag2box.training.confidence_table import CLASS_ERROR, NEW, TAGGED
 
 __all__ = [
@@ -38,7 +37,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 # What is known of a box, in this order; the last two are of its class.
-FEATURES = ("score", "share", "map", "smaller", "same", "border")
+FEATURES = ("score", "share", "map", "smaller", "agreement", "border")
 # Beyond these, a logit says hardly more: its rise is so much less, and no ranking changes.
 LARGEST, BEYOND = 12.0, 0.05
 # The share of a photo that a box has at least.
@@ -47,33 +46,27 @@ SMALLEST = 1e-9
 
 # A box whose side is nearer to that of the photo, in shares of it, is at the border.
 BORDER = 0.02
-# So many boxes of a class are compared with each other.
-COMPARED = 500
 
 
 class Traits(NamedTuple):
     """What the boxes of a class have in common in the photos learned from; NaN where nobody knows.
 
-    area: the median logarithm of their share of the photo; same: how much those of two photos overlap, in
-    shares of the photos; border: the share of boxes at the border.
+    area: the median logarithm of their share of the photo; agreement: how well some of them tell where the
+    others are; border: the share of boxes at the border.
     """
 
     area: float
-    same: float
+    agreement: float
     border: float
 
     @staticmethod
-    def of(boxes: NDArray[np.floating]) -> "Traits":
+    def of(boxes: NDArray[np.floating], agreement: float = np.nan) -> "Traits":
         """Of the boxes of a class, (n, 4), in shares of their photos."""
         if not len(boxes):
             return Traits(np.nan, np.nan, np.nan)
         area = np.log(np.maximum(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1), SMALLEST))
-        some = boxes[np.linspace(0, len(boxes) - 1, min(len(boxes), COMPARED)).astype(np.intp)]
-        n, same = len(some), np.nan
-        if n > 1:
-            same = float((iou_matrix(some, some).sum() - n) / (n * (n - 1)))
         at_border = (boxes[:, :2] < BORDER).any(axis=1) | (boxes[:, 2:] > 1 - BORDER).any(axis=1)
-        return Traits(float(np.median(area)), same, float(at_border.mean()))
+        return Traits(float(np.median(area)), agreement, float(at_border.mean()))
 
 
 @dataclass(frozen=True)
@@ -102,10 +95,10 @@ def box_features(logit: Floats, share: Floats, overlap: Floats, log_area: Floats
     logit: of the score by the curve of the class; share: its `log_shares`; overlap: with the window that the
     object map speaks for, or NaN; log_area: of its share of the photo; traits: (n, 3), those of its class.
     """
-    area, same, border = traits.T
+    area, agreement, border = traits.T
     within = np.clip(logit, -LARGEST, LARGEST)
     score = within + BEYOND * (logit - within)
-    columns = score, share, overlap, np.minimum(log_area - area, 0), same, border
+    columns = score, share, overlap, np.minimum(log_area - area, 0), agreement, border
     return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
 
 

@@ -87,7 +87,7 @@ class Corrected:
     two_stream: TwoStream | None = None
 
 
-@stage("corrected", version=2)
+@stage("corrected", version=3)
 def learn_corrected(
     judged: NDArray[np.floating],
     corrections: Corrections,

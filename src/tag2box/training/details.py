@@ -7,14 +7,9 @@ a photo for a bag and its cells for instances, says which of them make the tag:
     min ½‖w‖² + C Σ_i ℓ(y_i f_μ(w; cells of photo i)),      score of a cell = wᵀx
 
 On playing cards that finds the corner that tells a king from a queen, and on animals the face, where the
-object map finds the whole; so it must not be used there. Which of the two finds things? The photos are halved
-(those that look alike stay together); the mean vector of the boxes in one half, whitened, finds a box in each
-photo of the other half. Boxes that were laid anywhere are not found again, but for those that fill the photo:
-
-    agreement = (share of boxes found again - share by chance) / (1 - share by chance)
-
-where chance is the share of pairs of photos whose boxes overlap anyway. Details are taken where they agree
-better, on average over the classes, but for classes whose object maps agree clearly better there.
+object map finds the whole; so it must not be used there. Which of the two finds things? That whose boxes tell
+each other where they are (`agreement`): details are taken where they agree better, on average over the
+classes, but for classes whose object maps agree clearly better there.
 """
 
 import warnings
@@ -23,10 +18,8 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.cluster.hierarchy import fclusterdata
 from sklearn.exceptions import ConvergenceWarning
 
-from tag2box.boxes import iou_matrix
 from tag2box.description.config import MapsConfig
 from tag2box.description.description import Description, Details
 from tag2box.description.photos import described_sample
@@ -39,10 +32,11 @@ from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
 from tag2box.training.activations import fit_activations
+from tag2box.training.agreement import agreement
 from tag2box.training.competition import compete
 from tag2box.training.object_maps import fit_object_maps, measure_all
 
-__all__ = ["DetailsChoice", "agreement", "choose_details", "fit_details"]
+__all__ = ["DetailsChoice", "choose_details", "fit_details"]
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -50,13 +44,6 @@ Rows = NDArray[np.intp]
 # Of the latent SVM, on cells of mean 0 and deviation 1; it is far from converged after so many steps, and
 # good enough. Between C = 1e-4 and 1e-3 and mu = 1 and 5 much the same cells stand out.
 C, MU, STEPS = 1e-3, 5.0, 25
-# A class of fewer photos than this says nothing of how its boxes agree.
-FEW = 6
-# Photos in a group of those that look alike, on average.
-ALIKE = 8
-# Windows of a photo that the covariance is made of, and what is added to it, in mean variances.
-DRAWN, RIDGE = 30, 0.1
-SAME = 0.5
 # Agreement that is more than the chance of a draw, with some fifty photos of a class.
 CLEARLY = 0.1
 
@@ -143,73 +130,3 @@ def _best(described: Described, tags: NDArray[np.int8], maps: MapsConfig) -> Row
         if len(values):
             best[i] = values.argmax(axis=0)
     return best
-
-
-def agreement(described: Described, tags: NDArray[np.int8], best: Rows) -> Floats:
-    """How well the boxes of a class in some photos tell where those in others are, (n_classes,), or NaN.
-
-    best: the box of each photo for each class, among its windows.
-    """
-    windows, n_windows = described.windows, described.counts
-    again, photos = np.zeros(tags.shape[1]), np.zeros(tags.shape[1])
-    half = _halves(described)
-    present = (tags == 1) & (n_windows > 0)[:, None]
-    with one_thread():
-        for learn in (half, ~half):
-            if not present[learn].any():
-                continue
-            mean, covariance = _background(described, np.flatnonzero(learn & (n_windows > 0)))
-            for c in np.flatnonzero(present[learn].any(axis=0) & present[~learn].any(axis=0)):
-                own = np.flatnonzero(present[:, c] & learn)
-                vectors = described.X[described.offsets[own] + best[own, c]]
-                w = np.linalg.solve(covariance, vectors.astype(np.float64).mean(axis=0) - mean)
-                for i in np.flatnonzero(present[:, c] & ~learn).tolist():
-                    scores = described.X[described.offsets[i] : described.offsets[i + 1]] @ w
-                    both = windows[i][[int(scores.argmax()), best[i, c]]]
-                    again[c] += float(iou_matrix(both[:1], both[1:])[0, 0]) >= SAME
-                    photos[c] += 1
-    return _beyond_chance(again, photos, _chance(described, present, best))
-
-
-def _halves(described: Described) -> NDArray[np.bool_]:
-    """One half of the photos; those that look alike, as a tile at several exposures, are on one side."""
-    assert described.maps is not None
-    looks = np.stack(
-        [np.asarray(described.maps[i], np.float64).mean(axis=(0, 1)) for i in range(len(described))]
-    )
-    spread = looks.std(axis=0)
-    looks = (looks - looks.mean(axis=0)) / np.where(spread == 0, 1, spread)
-    groups = fclusterdata(looks, max(len(looks) // ALIKE, 2), criterion="maxclust", method="ward")
-    side = np.random.default_rng(0).permutation(int(groups.max()) + 1) % 2 == 0
-    return np.asarray(side[groups])
-
-
-def _background(described: Described, photos: Rows) -> tuple[Floats, Floats]:
-    """The mean and the covariance of windows that were drawn anywhere."""
-    rng = np.random.default_rng(0)
-    rows = [described.offsets[i] + rng.permutation(int(described.counts[i]))[:DRAWN] for i in photos]
-    X = described.X[np.concatenate([np.empty(0, np.int64), *rows])].astype(np.float64)
-    mean = X.mean(axis=0)
-    X -= mean
-    covariance = X.T @ X / len(X)
-    return mean, covariance + RIDGE * max(np.trace(covariance) / len(covariance), 1e-9) * np.eye(
-        len(covariance)
-    )
-
-
-def _chance(described: Described, present: NDArray[np.bool_], best: Rows) -> Floats:
-    """The share of pairs of photos whose boxes overlap, in shares of the photos."""
-    windows, out = described.windows, np.zeros(present.shape[1])
-    for c in range(len(out)):
-        own = np.flatnonzero(present[:, c])
-        boxes = windows.xyxy[windows.offsets[own] + best[own, c]] / np.tile(windows.sizes[own], 2)
-        pairs = len(own) * (len(own) - 1)
-        if pairs:
-            out[c] = ((iou_matrix(boxes, boxes) >= SAME).sum() - len(own)) / pairs
-    return out
-
-
-def _beyond_chance(again: Floats, photos: Floats, chance: Floats) -> Floats:
-    told = photos >= FEW
-    share = np.divide(again, photos, out=np.full_like(again, np.nan), where=told)
-    return np.asarray((share - chance) / np.maximum(1 - chance, 1e-6))

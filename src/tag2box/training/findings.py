@@ -12,6 +12,7 @@ from tag2box.boxes import nms, vote
 from tag2box.runtime.executor import map_threads
 from tag2box.runtime.packing import stored
 from tag2box.runtime.stages import stage
+from tag2box.training.agreement import agreement
 from tag2box.training.calibration import Calibration, calibrate
 from tag2box.training.confidence import SMALLEST, Traits, overlaps
 from tag2box.training.known import Known
@@ -67,7 +68,7 @@ class Findings:
     calibration: Calibration
 
 
-@stage("findings", version=2)
+@stage("findings", version=3)
 def find_best(scorer: Scorer, known: Known, vote_iou: float, *, workers: int | None = 1) -> Findings:
     """What the scorer finds in the photos learned from.
 
@@ -100,12 +101,12 @@ def sure_findings(
     curves, shift: of the calibration; known: its objectness says where the object maps alone would look.
     """
     windows = known.described.windows
-    by_map = _by_map(known)
+    by_map, agreeing = _by_map(known), agreement(known.described, known.tags, _places(best, known))
     areas, overlap, traits = [], [], []
     for c, (rows, boxes) in enumerate(zip(best.rows, best.boxes, strict=True)):
         photos = windows.image_of(rows)
         areas.append(log_areas(boxes, windows.sizes[photos]))
-        traits.append(Traits.of(boxes / np.tile(windows.sizes[photos], 2)))
+        traits.append(Traits.of(boxes / np.tile(windows.sizes[photos], 2), agreeing[c]))
         near = np.full(len(rows), np.nan)
         overlap.append(near if by_map is None else overlaps(boxes, windows.xyxy[by_map[photos, c]]))
     calibration = Calibration(curves, np.array(traits, np.float64), shift)
@@ -114,6 +115,16 @@ def sure_findings(
     features = tuple(calibration.features(*each) for each in known_of_boxes)
     confidence = tuple(calibration(*each, tagged=True) for each in zip(features, label, strict=True))
     return Findings(best.rows, best.scores, best.boxes, confidence, features, calibration)
+
+
+def _places(best: Best, known: Known) -> NDArray[np.intp]:
+    """Which of its photo's windows each best one is, (n_photos, n_classes); 0 where there is none."""
+    places = np.zeros(known.tags.shape, np.intp)
+    windows = known.described.windows
+    for c, rows in enumerate(best.rows):
+        photos = windows.image_of(rows)
+        places[photos, c] = rows - windows.offsets[photos]
+    return places
 
 
 def _by_map(known: Known) -> NDArray[np.int64] | None:
