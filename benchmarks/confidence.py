@@ -40,7 +40,9 @@ PHOTOS = 600
 MOST = 20
 # In photos learned from the score says little; in new ones nothing else may change the ranking of a class.
 USED = {"tagged": ("share", "map", "smaller", "agreement", "border"), "new": ("score", "agreement", "border")}
-COUNTED = {"tagged": 300, "new": 3000}
+COUNTED = {"tagged": 300, "new": 500}
+# Of boxes in new photos those are fitted that may be right: the many below would shape the curve for all.
+LEAST_SCORE = -3.0
 
 
 @dataclass(frozen=True)
@@ -144,6 +146,8 @@ def new_boxes(run, truth, seed=0):
 
 def fit(kind, sets):
     """The numbers of `Shape`, from several sets; each counts as so many boxes at most: none outvotes all."""
+    if kind == "new":
+        sets = [likely(each) for each in sets]
     X = np.concatenate([each.features for each in sets])
     y = np.concatenate([each.right for each in sets])
     share = [min(len(each.right), COUNTED[kind]) / len(each.right) for each in sets]
@@ -156,6 +160,18 @@ def fit(kind, sets):
     weights = np.zeros(len(FEATURES))
     weights[used] = model.coef_[0]
     return (float(model.intercept_[0]), *weights.tolist(), *mean.tolist(), *spread.tolist())
+
+
+def likely(boxes):
+    """Those whose score is not very low."""
+    kept = boxes.features[:, FEATURES.index("score")] >= LEAST_SCORE
+    return replace(
+        boxes,
+        features=boxes.features[kept],
+        right=boxes.right[kept],
+        label=boxes.label[kept],
+        margin=boxes.margin[kept],
+    )
 
 
 def probability(table, boxes):
