@@ -94,7 +94,10 @@ def _unfinished(run):
         if (a, z) not in intact:
             warnings.warn(f"the part {a}-{z} is made again", stacklevel=1)
             intact[a, z] = parts.add(a, z, described.part(a, z))
-    return [rows.file.read_bytes() for rows in parts.rows.values()], [intact[each] for each in bounds]
+    files = [
+        rows.file for rows in parts.rows.values() if rows.done
+    ]  # a photo without details has no such rows
+    return [file.read_bytes() for file in files], [intact[each] for each in bounds]
 
 
 def _in_copy(run):

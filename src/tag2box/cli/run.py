@@ -30,6 +30,12 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+Method = Annotated[
+    str, typer.Option(help="How to learn: two_stream, or song2014 with the settings of the paper.")
+]
+Objects = Annotated[
+    str, typer.Option(help="The size of the objects: small, large, or auto, which photos and tags tell.")
+]
 # What each hint at the size of the objects sets.
 OBJECTS = {
     "auto": (),
@@ -53,12 +59,8 @@ def run(
     classes: Annotated[
         list[str] | None, typer.Option("--class", help="Only this class; may be repeated.")
     ] = None,
-    method: Annotated[
-        str, typer.Option(help="How to learn: two_stream, or song2014 with the settings of the paper.")
-    ] = "two_stream",
-    objects: Annotated[
-        str, typer.Option(help="Their size: small, large, or auto, which the photos and tags tell.")
-    ] = "auto",
+    method: Method = "two_stream",
+    objects: Objects = "auto",
     config: Annotated[Path | None, typer.Option(help="A TOML file of settings (docs/config.md).")] = None,
     sets: Annotated[list[str] | None, typer.Option("--set", help="One setting, as stage.key=value.")] = None,
     workers: Workers = None,

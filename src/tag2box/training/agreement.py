@@ -87,12 +87,14 @@ def _look(described: Described, i: int) -> Floats:
 
 def _background(described: Described, photos: Rows) -> tuple[Floats, Floats]:
     """The mean and the covariance of windows that were drawn anywhere."""
-    rng = np.random.default_rng(0)
-    rows = [described.offsets[i] + rng.permutation(int(described.counts[i]))[:DRAWN] for i in photos]
-    X = described.X[np.concatenate([np.empty(0, np.int64), *rows])].astype(np.float64)
-    mean = X.mean(axis=0)
-    X -= mean
-    covariance = X.T @ X / len(X)
+    rng, d = np.random.default_rng(0), described.X.shape[1]
+    n, total, squares = 0, np.zeros(d), np.zeros((d, d))
+    for i in photos:
+        rows = described.offsets[i] + rng.permutation(int(described.counts[i]))[:DRAWN]
+        X = described.X[rows].astype(np.float64)
+        n, total, squares = n + len(X), total + X.sum(axis=0), squares + X.T @ X
+    mean = total / n
+    covariance = squares / n - np.outer(mean, mean)
     return mean, covariance + RIDGE * max(np.trace(covariance) / len(covariance), 1e-9) * np.eye(
         len(covariance)
     )
