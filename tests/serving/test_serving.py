@@ -193,7 +193,13 @@ def test_a_worker_that_dies_or_is_slow_is_replaced(review_run, tmp_path, monkeyp
         worker = pool._workers[0]
         first = worker._process.pid
         ask = worker._say
-        monkeypatch.setattr(worker, "_say", lambda process, path: process.kill() or ask(process, path))
+
+        def dead(process, path):
+            process.kill()
+            process.wait()  # what is then written to it can be neither read nor flushed
+            return ask(process, path)
+
+        monkeypatch.setattr(worker, "_say", dead)
         assert client.post("/detect", content=photo).status_code == 422
         monkeypatch.setattr(worker, "_say", lambda process, path: (process.wait(), None)[1])
         object.__setattr__(limits, "seconds", 0.5)

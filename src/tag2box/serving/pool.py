@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -214,6 +214,6 @@ class _Worker:
         """End it."""
         if self._process is not None:
             self._process.kill()
-            with self._process:  # closes its pipes
+            with suppress(OSError), self._process:  # closes its pipes; what it never read is lost
                 pass
             self._process = None
