@@ -39,7 +39,7 @@ SOURCE = Path(t2b.__file__).parent
 STAGES = (
     *("description", "details", "described", "tag_scores", "activations", "object_maps", "objectness"),
     "competition",
-    *("prior", "two_stream", "boxes", "retrained", "findings"),
+    *("prior", "two_stream", "boxes", "folds", "retrained", "findings"),
 )
 PAPER = ("description", "described", "compared", "degrees", "covers", "initial", "refined", "findings")
 CONFIG = read_settings(Config(), None, FAST)
@@ -179,10 +179,11 @@ FROM_SONG = {name: {*PAPER[i:], "detector"} for i, name in enumerate(PAPER)}
         ("maps.ring=0.5", FROM["objectness"]),
         ("maps.components=5", FROM["object_maps"]),
         ("two_stream.iterations=7", FROM["prior"]),
-        ("retrain.C=0.01", FROM["retrained"]),
-        ("retrain.tag_weight=0.1", FROM["retrained"]),
+        ("retrain.C=0.01", FROM["folds"]),
+        ("retrain.tag_weight=0.1", FROM["folds"]),
         ("two_stream.weight=0.25", FROM["prior"]),
-        ("detect.vote_iou=0.7", FROM["findings"]),
+        ("retrain.vote_iou=0.7", FROM["folds"]),
+        ("detect.vote_iou=0.7", {"detector"}),
         ("detect.iou_threshold=0.5", {"detector"}),
         ("cover.k=0.9", set()),
         ("refine.mu=0.2", set()),
@@ -375,7 +376,7 @@ def test_a_new_version_of_a_stage_is_computed_with_all_that_depends_on_it(run, i
 def test_a_changed_setting_is_computed_and_the_old_result_can_be_cleaned(copied, images):
     costs = fit_run(images, read_settings(CONFIG, None, ["retrain.C=0.01"]), copied, workers=1)
     fresh = [stage for stage, cost in costs.items() if not cost["reused"]]
-    assert fresh == ["retrained", "findings"]
+    assert fresh == ["folds", "retrained", "findings"]
     folder = RunFolder(copied)
     assert folder.detected() == []  # they were made by another detector
     unused = folder.clean(remove=True)

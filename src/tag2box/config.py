@@ -104,6 +104,7 @@ class Config(Settings):
             # C is the release's, as folds of half the photos say little of it (docs/experiments).
             initial=InitialConfig(loss="smooth_hinge"),
             refine=RefineConfig(mu=0.01, loss="smooth_hinge", rounds=10, tol=1e-3),
+            retrain=RetrainConfig(vote_iou=1.0),
             detect=DetectConfig(vote_iou=1.0, max_windows=0, full_windows=0),
         )
 

@@ -85,7 +85,7 @@ def _corrected(
 ) -> Learned:
     """Two streams and the SVM of every class anew, with the boxes that a person accepted or rejected."""
     known = replace(corrections, tags=known_tags(corrections.tags, config.unknown))
-    settings = config.retrain, config.two_stream, config.detect.vote_iou
+    settings = config.retrain, config.two_stream, config.retrain.vote_iou
     corrected = run(learn_corrected, judged, known, learned, *settings)
     scorer = replace(learned.scorer, weights=corrected.weights, two_stream=corrected.two_stream)
     return replace(learned, scorer=scorer, findings=corrected.findings)

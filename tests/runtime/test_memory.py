@@ -22,6 +22,7 @@ from tag2box.training import agreement
 from tag2box.training.activations import fit_activations
 from tag2box.training.competition import compete
 from tag2box.training.findings import find_best
+from tag2box.training.folds import find_anew
 from tag2box.training.initial import InitialConfig, train_svms
 from tag2box.training.known import Known
 from tag2box.training.object_maps import Objectness, fit_object_maps, measure_all
@@ -113,6 +114,13 @@ def retraining(made):
     retrain(made.known, boxes(made), RetrainConfig())
 
 
+def folds(made):
+    with pytest.MonkeyPatch.context() as patch:
+        few = InitialConfig(rounds=3, hardest=50)  # half of the photos have more negatives than are held
+        patch.setattr("tag2box.training.retraining.RetrainConfig.svm", few)
+        find_anew(made.known, boxes(made), Scorer(made.weights), RetrainConfig(rounds=1))
+
+
 def finding(made):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(agreement, "MOST_PHOTOS", 40)  # it compares photos with each other, up to so many
@@ -147,6 +155,7 @@ STAGES = {
     two_streams: 0.1,
     boxes: 0.1,
     retraining: 0.3,
+    folds: 0.4,
     finding: 0.1,
     initial: 0.4,
     refinement: 0.5,

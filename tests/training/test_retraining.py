@@ -15,7 +15,7 @@ from tag2box.training.findings import best_windows, find_best
 from tag2box.training.initial import InitialConfig
 from tag2box.training.known import Known
 from tag2box.training.object_maps import Objectness, measure_objectness
-from tag2box.training.retraining import RetrainConfig, find_boxes, label_windows, retrain
+from tag2box.training.retraining import Found, RetrainConfig, find_boxes, label_windows, retrain
 from tag2box.training.scorer import Scorer
 from tag2box.training.scoring import Weights
 from tag2box.training.two_stream import TwoStream
@@ -33,9 +33,9 @@ def random_windows(n_images=4, each=60, seed=0):
 def test_labels_follow_the_overlap_with_the_box():
     windows = random_windows()
     tags = np.array([[1], [-1], [1], [0]], np.int8)
-    boxes = (np.array([7, 130]),)
+    found = Found.windows(windows, (np.array([7, 130]),))
     config = RetrainConfig(positives=3)
-    (positive,), (negative,) = label_windows(windows, tags, boxes, config)
+    (positive,), (negative,) = label_windows(windows, tags, found, config)
     for image, row in ((0, 7), (2, 130)):
         rows = windows.rows_of([image])
         overlap = iou_matrix(windows.xyxy[[row]], windows.xyxy[rows])[0]
@@ -50,6 +50,23 @@ def test_labels_follow_the_overlap_with_the_box():
     assert not set(positive) & set(negative)
 
 
+def test_only_photos_to_learn_from_have_labels():
+    windows, tags = random_windows(), np.array([[1], [-1], [1], [-1]], np.int8)
+    found = Found.windows(windows, (np.array([7, 130]),))
+    photos = np.array([True, False, False, True])
+    (positive,), (negative,) = label_windows(windows, tags, found, RetrainConfig(), photos)
+    assert 7 in positive
+    assert set(windows.image_of(np.array([*positive, *negative])).tolist()) == {0, 3}
+
+
+def test_windows_near_a_box_that_is_none_of_them_are_its_positives():
+    windows, tags = random_windows(), np.array([[1], [-1], [-1], [-1]], np.int8)
+    box = windows.xyxy[[7]] + np.float32([1, 1, 1, 1])
+    (positive,), _ = label_windows(windows, tags, Found((np.array([30]),), (box,)), RetrainConfig())
+    assert positive[0] == 7
+    assert 30 not in positive
+
+
 def random_head(rng, n_classes, d):
     W, V = (rng.normal(size=(n_classes, d)).astype(np.float32) for _ in range(2))
     return TwoStream(W, V, np.zeros(n_classes, np.float32), 5.0)
@@ -60,11 +77,13 @@ def test_boxes_are_the_best_by_prior_and_streams():
     X = rng.normal(size=(120, 4)).astype(np.float32)
     objectness = Objectness(rng.random((120, 2)).astype(np.float32), windows.offsets)
     head, tags = random_head(rng, 2, 4), np.array([[1, -1], [1, 1]], np.int8)
-    first, second = find_boxes(Known(Described(windows, X), tags, objectness), head)
+    found = find_boxes(Known(Described(windows, X), tags, objectness), head)
+    first, second = found.rows
     score = objectness[1] + 0.5 * head.log_scores(X[60:], objectness[1])
     assert (first[1], second[0]) == tuple(60 + score.argmax(axis=0))
     assert len(first) == 2
     assert len(second) == 1
+    np.testing.assert_array_equal(found.boxes[0], windows.xyxy[first])
 
 
 @pytest.fixture
@@ -143,7 +162,7 @@ def test_parts_and_threads_find_what_one_go_finds(many, scorer, monkeypatch):
         for ours, expected in zip(getattr(findings, name), getattr(whole, name), strict=True):
             np.testing.assert_allclose(ours, expected, rtol=1e-5)
     np.testing.assert_allclose(findings.calibration.curves, whole.calibration.curves, rtol=1e-3)
-    for ours, expected in zip(find_boxes(known, head, workers=2), boxes, strict=True):
+    for ours, expected in zip(find_boxes(known, head, workers=2).rows, boxes.rows, strict=True):
         np.testing.assert_array_equal(ours, expected)
 
 
@@ -177,7 +196,7 @@ def test_a_part_of_the_object_becomes_a_negative():
     known = Known(Described(windows, 20 * X / np.linalg.norm(X, axis=1, keepdims=True)), tags)
     gap = {}
     for near in ((0.1, 0.4), (0.0, 0.0)):
-        weights = retrain(known, boxes, RetrainConfig(near=near))
+        weights = retrain(known, Found.windows(windows, boxes), RetrainConfig(near=near))
         scores = known.described.X @ weights.W[0] + weights.b[0]
         gap[near] = (scores[boxes[0]] - scores[boxes[0] + 1]).mean()
     assert gap[0.1, 0.4] > gap[0.0, 0.0] + 0.3

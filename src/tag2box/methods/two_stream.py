@@ -10,12 +10,14 @@ from tag2box.runtime.stages import Run
 from tag2box.training.activations import fit_activations
 from tag2box.training.competition import compete
 from tag2box.training.findings import find_best
+from tag2box.training.folds import find_anew
 from tag2box.training.known import Known
 from tag2box.training.learned import Learned
 from tag2box.training.object_maps import fit_object_maps, measure_all
 from tag2box.training.prior import choose_prior
 from tag2box.training.retraining import find_boxes, retrain
 from tag2box.training.scorer import Scorer
+from tag2box.training.scoring import Weights
 from tag2box.training.two_stream import train_two_stream
 
 __all__ = ["two_stream"]
@@ -42,13 +44,9 @@ def two_stream(known: Known, config: Config, run: Run) -> Learned:
     # 4. Two streams: what is in a window, and which window of its photo it is.
     head = run(train_two_stream, known, settings)
 
-    # 5. Retraining: an SVM on the boxes found, with the windows near them as negatives.
-    boxes = run(find_boxes, known, head)
-    weights = run(retrain, known, boxes, config.retrain)
-
-    # 6. What adds up to the score of a window, and what it finds in the photos learned from.
+    # 5. What adds to the score of an SVM, and the boxes found anew by SVMs that have not seen their photo.
     scorer = Scorer(
-        weights,
+        Weights.none(*head.W.shape),
         objectness_weight=_objectness_weight(config, head.prior),
         streams_weight=config.two_stream.weight,
         tag_weight=config.retrain.tag_weight,
@@ -57,7 +55,12 @@ def two_stream(known: Known, config: Config, run: Run) -> Learned:
         two_stream=head,
         activations=activations,
     )
-    return Learned(scorer, run(find_best, scorer, known, config.detect.vote_iou), known)
+    found = run(find_anew, known, run(find_boxes, known, head), scorer, config.retrain)
+
+    # 6. Retraining: an SVM on these boxes, with the windows near them as negatives.
+    scorer = replace(scorer, weights=run(retrain, known, found, config.retrain))
+    findings = run(find_best, scorer, known, config.retrain.vote_iou, found.unseen)
+    return Learned(scorer, findings, known)
 
 
 def _objectness_weight(config: Config, prior: float) -> float:

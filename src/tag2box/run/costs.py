@@ -90,7 +90,8 @@ def estimate(
         disk["objectness"] = 8 * windows * n_classes
         passes = config.two_stream.iterations
         seconds["two streams"] = TWO_STREAMS_PER_CELL * windows * n_classes * passes
-        seconds["retraining"] = 4 * PASS_PER_WINDOW * windows
+        rounds = config.retrain.rounds  # each retrains and finds, as the stages at the end do
+        seconds["retraining"] = (4 + 6 * rounds) * PASS_PER_WINDOW * windows
         seconds["findings"] = 2 * PASS_PER_WINDOW * windows
     else:
         drawn = min(n_images, config.cover.most_images)

@@ -30,7 +30,7 @@ from tag2box.training.findings import Best, Findings, ScoresByPhoto, best_window
 from tag2box.training.initial import train_svms
 from tag2box.training.known import Known
 from tag2box.training.learned import Learned
-from tag2box.training.retraining import RetrainConfig, find_boxes, label_near, label_windows
+from tag2box.training.retraining import Found, RetrainConfig, find_boxes, label_near, label_windows
 from tag2box.training.scorer import score_known
 from tag2box.training.scoring import Weights
 from tag2box.training.two_stream import TwoStream, TwoStreamConfig
@@ -140,7 +140,7 @@ def learn_corrected(
 def _found(known: Known, head: TwoStream, corrections: Corrections, workers: int | None) -> list[Rows]:
     """The windows that the head finds in photos where nobody judged the class."""
     windows = known.described.windows
-    rows = find_boxes(known, head, workers=workers)
+    rows = find_boxes(known, head, workers=workers).rows
     return [of_class[~_judged(corrections, c)[windows.image_of(of_class)]] for c, of_class in enumerate(rows)]
 
 
@@ -233,7 +233,8 @@ def label_judged(
 
     boxes: of each class, the window that is taken for the object in photos without an accepted box.
     """
-    positives, negatives = label_windows(windows, corrections.tags, boxes, config)
+    found = Found.windows(windows, boxes)
+    positives, negatives = label_windows(windows, corrections.tags, found, config)
     for c in range(len(boxes)):
         near_boxes, others = [positives[c]], [np.empty(0, np.int64)]
         judged = corrections.label == c

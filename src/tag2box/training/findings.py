@@ -68,16 +68,24 @@ class Findings:
     calibration: Calibration
 
 
-@stage("findings", version=3)
-def find_best(scorer: Scorer, known: Known, vote_iou: float, *, workers: int | None = 1) -> Findings:
+@stage("findings", version=4)
+def find_best(
+    scorer: Scorer,
+    known: Known,
+    vote_iou: float,
+    unseen: Floats | None = None,
+    *,
+    workers: int | None = 1,
+) -> Findings:
     """What the scorer finds in the photos learned from.
 
-    vote_iou: the windows near the best one that vote on where the object is (`boxes.vote`). One pass over the
-    vectors and the maps, part by part on the workers.
+    vote_iou: the windows near the best one that vote on where the object is (`boxes.vote`). unseen: the
+    greatest scores of each photo, (n_photos, n_classes), by scorers that have not seen it, which are like
+    those of new photos; None takes those of this one. One pass over the vectors and the maps, part by part.
     """
     done = list(map_threads(partial(_find_best, scorer, vote_iou), known.parts(), workers=workers))
-    curves = calibrate(np.concatenate([unaided for _, unaided in done]), known.tags)
-    return sure_findings(join_best([best for best, _ in done]), curves, known)
+    greatest = np.concatenate([own for _, own in done]) if unseen is None else unseen
+    return sure_findings(join_best([best for best, _ in done]), calibrate(greatest, known.tags), known)
 
 
 def _find_best(scorer: Scorer, vote_iou: float, part: tuple[int, Known]) -> tuple[Best, Floats]:

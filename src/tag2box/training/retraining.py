@@ -1,8 +1,9 @@
 """Retraining: an SVM on the boxes that were found, with the windows near them as negatives. Beyond the paper.
 
-In every positive photo the window of the best score is taken for the object. Windows that overlap it much are
-positives too; those that overlap it little are negatives, as are all windows of negative photos. So a part of
-the object is a negative, which it never is for a latent SVM.
+In every positive photo a box is taken for the object: the window of the best score, or where the windows near
+it say that the object is (`folds`). Windows that overlap it much are positives; those that overlap it little
+are negatives, as are all windows of negative photos. So a part of the object is a negative, which it never is
+for a latent SVM.
 """
 
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ from tag2box.errors import InputError
 from tag2box.runtime.checks import Choice, Overlap, Range, Seed, Share
 from tag2box.runtime.config import Settings
 from tag2box.runtime.executor import map_threads
+from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
 from tag2box.training.findings import Best, best_windows, join_best
@@ -28,7 +30,7 @@ from tag2box.training.two_stream import TwoStream
 from tag2box.windows.record import Windows
 from tag2box.windows.spans import Spans
 
-__all__ = ["RetrainConfig", "find_boxes", "label_near", "label_windows", "retrain"]
+__all__ = ["Found", "RetrainConfig", "find_boxes", "label_near", "label_windows", "retrain"]
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -51,6 +53,12 @@ class RetrainConfig(Settings):
     near : tuple of float, default=(0.1, 0.4)
         Windows whose overlap with the box lies between these are negatives: nearer ones may be right, and
         farther ones may show another object.
+    rounds : int, default=2
+        The number of times that the boxes are found anew, each photo by an SVM that has not seen it. 0 keeps
+        those of the two streams.
+    vote_iou : float, default=0.3
+        A box in a photo learned from is the mean of the windows that overlap the best one by at least this,
+        weighted by exp(score). With 1 it is that window.
     objectness_weight : float or "auto", default="auto"
         What the best objectness of a photo adds to the score of a window. "auto" is a tenth of the prior of
         the two streams.
@@ -70,6 +78,9 @@ class RetrainConfig(Settings):
     positive_iou: Share = 0.6
     positives: Annotated[int, Range(1, 10_000)] = 5
     near: Annotated[tuple[Overlap, ...], Range(2, 2)] = (0.1, 0.4)
+    rounds: Annotated[int, Range(0, 100)] = 2
+    # Less than in detection, where another object may be near: parts of one grow to the whole of it.
+    vote_iou: Share = 0.3
     objectness_weight: Annotated[float, Range(0, 1000)] | Annotated[str, Choice("auto")] = "auto"
     tag_weight: Annotated[float, Range(0, 1000)] = 0.2
     seed: Seed = 0
@@ -88,14 +99,34 @@ class RetrainConfig(Settings):
         return InitialConfig(C=self.C, seed=self.seed)
 
 
-@stage("boxes", version=1)
-def find_boxes(known: Known, two_stream: TwoStream, *, workers: int | None = 1) -> tuple[Rows, ...]:
-    """The window of each positive photo that is taken for the object: rows of X, one array per class.
+@stored
+@dataclass(frozen=True)
+class Found:
+    """What is taken for the object in each positive photo, in order, for each class.
+
+    rows: of X, the best window; boxes: (n, 4), where the object is. unseen: the greatest score of each class
+    in every photo, (n_photos, n_classes), without its tags, by SVMs that have not seen it; None without any.
+    """
+
+    rows: tuple[Rows, ...]
+    boxes: tuple[Floats, ...]
+    unseen: Floats | None = None
+
+    @staticmethod
+    def windows(windows: Windows, rows: Sequence[Rows]) -> "Found":
+        """These windows themselves."""
+        return Found(tuple(rows), tuple(windows.xyxy[of_class] for of_class in rows))
+
+
+@stage("boxes", version=2)
+def find_boxes(known: Known, two_stream: TwoStream, *, workers: int | None = 1) -> Found:
+    """The window of each positive photo that is taken for the object.
 
     By the objectness plus half the logarithm of the score of the two streams.
     """
     parts = list(map_threads(partial(_find_boxes, two_stream), known.parts(), workers=workers))
-    return join_best(parts).rows
+    best = join_best(parts)
+    return Found(best.rows, best.boxes)
 
 
 def _find_boxes(two_stream: TwoStream, part: tuple[int, Known]) -> Best:
@@ -108,18 +139,25 @@ def _find_boxes(two_stream: TwoStream, part: tuple[int, Known]) -> Best:
 
 
 def label_windows(
-    windows: Windows, tags: NDArray[np.int8], boxes: Sequence[Rows], config: RetrainConfig
+    windows: Windows,
+    tags: NDArray[np.int8],
+    found: Found,
+    config: RetrainConfig,
+    photos: NDArray[np.bool_] | None = None,
 ) -> tuple[list[Rows], list[Spans]]:
-    """The positives and the negatives of each class: rows of X."""
+    """The positives and the negatives of each class: rows of X. photos: those to learn from, if not all."""
+    learned = np.ones(len(tags), np.bool_) if photos is None else photos
     positives, negatives = [], []
-    for column, of_class in zip(tags.T, boxes, strict=True):
+    for column, rows, boxes in zip(tags.T, found.rows, found.boxes, strict=True):
         near_boxes, others = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for row, image in zip(of_class.tolist(), windows.image_of(of_class).tolist(), strict=True):
-            close, around = label_near(windows, image, windows.xyxy[[row]], config)
-            near_boxes.append(close)
-            others.append(around)
+        for box, image in zip(boxes, windows.image_of(rows).tolist(), strict=True):
+            if learned[image]:
+                close, around = label_near(windows, image, box[None], config)
+                near_boxes.append(close)
+                others.append(around)
         positives.append(np.concatenate(near_boxes))
-        negatives.append(Spans.of_images(windows, column == -1) | Spans.of_rows(np.concatenate(others)))
+        negative = Spans.of_images(windows, (column == -1) & learned)
+        negatives.append(negative | Spans.of_rows(np.concatenate(others)))
     return positives, negatives
 
 
@@ -142,17 +180,18 @@ def label_near(
     return np.concatenate(close), first + np.flatnonzero(around)
 
 
-@stage("retrained", version=1)
+@stage("retrained", version=2)
 def retrain(
     known: Known,
-    boxes: Sequence[Rows],
+    found: Found,
     config: RetrainConfig,
+    photos: NDArray[np.bool_] | None = None,
     *,
     workers: int | None = 1,
     progress: Progress = silent,
 ) -> Weights:
-    """The SVM of every class on the `boxes` found in its positive photos."""
-    positives, negatives = label_windows(known.described.windows, known.tags, boxes, config)
+    """The SVM of every class on the boxes found in its positive photos. photos: those to learn from."""
+    positives, negatives = label_windows(known.described.windows, known.tags, found, config, photos)
     return train_svms(
         known.described.X,
         positives,

@@ -17,7 +17,7 @@ from tag2box.training.object_maps import ObjectMaps, photo_objectness
 from tag2box.training.scoring import Weights, score_photos, score_windows
 from tag2box.training.two_stream import TwoStream
 
-__all__ = ["Scorer", "score_known"]
+__all__ = ["Scorer", "known_terms", "score_known"]
 
 Floats = NDArray[np.float32]
 
@@ -98,18 +98,21 @@ class Scorer:
 
 
 def score_known(scorer: Scorer, known: Known) -> Iterator[tuple[Floats, Floats]]:
-    """The scores of each photo's windows, (n_i, n_classes), with what its tags say and without.
+    """The scores of each photo's windows, (n_i, n_classes), with what its tags say and without."""
+    linear = score_photos(known.described.X, known.described.offsets, scorer.weights)
+    for scores, (with_tags, without) in zip(linear, known_terms(scorer, known), strict=True):
+        yield scores + with_tags, scores + without
+
+
+def known_terms(scorer: Scorer, known: Known) -> Iterator[tuple[Floats, Floats]]:
+    """What adds to the scores W x + b of each photo's windows, with what its tags say and without.
 
     Photos whose tags are known have the objectness of `known`; new ones have that of their own maps alone.
     """
-    described = known.described
-    linear = score_photos(described.X, described.offsets, scorer.weights)
-    for i, scores in enumerate(linear):
-        photo = described.part(i, i + 1)
+    for i in range(len(known)):
+        photo = known.described.part(i, i + 1)
         photo = replace(photo, X=as_float32(photo.X))
         with one_thread():  # products of one photo are small
-            without = scores + scorer.other_terms(photo)
-            if known.objectness is None:
-                yield without, without
-            else:
-                yield scores + scorer.other_terms(photo, known.objectness[i]), without
+            without = scorer.other_terms(photo)
+            objectness = known.objectness
+            yield without if objectness is None else scorer.other_terms(photo, objectness[i]), without

@@ -30,6 +30,11 @@ class Weights:
     trace: tuple[tuple[dict[str, float], ...], ...] = ()
 
     @staticmethod
+    def none(n_classes: int, d: int) -> "Weights":
+        """Weights that say nothing: all scores are 0."""
+        return Weights(np.zeros((n_classes, d)), np.zeros(n_classes))
+
+    @staticmethod
     def joined(
         theta: Sequence[Floats], bias: float, traces: Sequence[Sequence[dict[str, float]]]
     ) -> "Weights":
