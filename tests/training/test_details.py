@@ -92,13 +92,13 @@ def test_the_cells_that_make_the_tag_stand_out(description):
     assert not fit_details(raw.early, np.ones_like(tags)).W.any()
 
 
-def test_photos_are_described_with_the_details_chosen_and_these_are_their_prior(description):
+def test_the_prior_of_details_is_the_greatest(description):
     raw, tags = sample(small=True)
     chosen = choose_details(raw, tags, description)
-    described = described_sample(raw, replace(description, details=chosen.details))
-    assert described.details.shape.tolist() == [[CELLS, CELLS]] * N
+    fine = Maps.concatenate([chosen.details(raw.early[i]) for i in range(N)])
+    assert fine.shape.tolist() == [[CELLS, CELLS]] * N
+    described = replace(described_sample(raw, description), details=fine)
     assert described.part(3, 5).details.X.shape == (2 * CELLS**2, 1)
-    assert described_sample(raw, description).details is None
     choice = choose_prior(Known(described, tags), TwoStreamConfig())
     assert choice.prior == MOST
     assert "small" in choice.evidence

@@ -19,6 +19,7 @@ from tag2box.boxes import as_boxes
 from tag2box.data.decoding import READING_SIDE, Source, read_small
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.description import Description
+from tag2box.description.detail_windows import detail_windows
 from tag2box.description.modes import Mode, Pool, Pyramid, Shared, Warp
 from tag2box.description.record import Described, Maps, Raw
 from tag2box.description.resolving import DescriptionConfig, engine_options, network_of
@@ -88,8 +89,11 @@ def describe(
     seen = _see(source, settings, threads)
     windows = _windows(seen, settings, boxes, threads)
     maps, fine = _maps(seen, settings)
-    around = description.around(windows, maps, fine)
     details = description.details(_early(seen, settings)) if description.details else None
+    if details is not None and boxes is None:
+        more = detail_windows(details[0], windows.sizes[0])
+        windows = Windows.of_image(np.concatenate([windows.xyxy, more]), tuple(windows.sizes[0]))
+    around = description.around(windows, maps, fine)
     if choose is not None and maps is not None and around.shape[1]:
         seen_around = Described(windows, around, maps, details)
         few = seen_around.only(choose(seen_around))

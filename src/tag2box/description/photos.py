@@ -106,10 +106,11 @@ def describe_photos(
 ) -> Described:
     """The windows, vectors and maps of many photos; those of the sample are only projected.
 
-    A photo's vectors depend on that photo and the description alone: not on other photos, the number of
-    workers or how windows fall into batches.
+    But where details add windows, which the sample has not: then it is described anew. A photo's vectors
+    depend on that photo and the description alone: not on other photos, the number of workers or how windows
+    fall into batches.
     """
-    places = {name: i for i, name in enumerate(sample.hashes)} if sample else {}
+    places = {name: i for i, name in enumerate(sample.hashes)} if sample and not description.details else {}
     items = [
         (path, sample.part(places[name], places[name] + 1) if sample and name in places else None)
         for path, name in zip(photos.paths, photos.hashes, strict=True)
@@ -128,8 +129,7 @@ def _describe(description: Description, item: tuple[Path, Raw | None]) -> Descri
 def _describe_raw(description: Description, raw: Raw) -> Described:
     around = description.around(raw.windows, raw.maps, raw.fine)
     X = description.project(np.asarray(raw.X))
-    details = description.details(raw.early[0]) if description.details and raw.early else None
-    return Described(raw.windows, np.concatenate([X, around], axis=1), raw.maps, details)
+    return Described(raw.windows, np.concatenate([X, around], axis=1), raw.maps)
 
 
 def described_sample(sample: Raw, description: Description) -> Described:

@@ -52,7 +52,8 @@ class Traits(NamedTuple):
     """What the boxes of a class have in common in the photos learned from; NaN where nobody knows.
 
     area: the median logarithm of their share of the photo; agreement: how well some of them tell where the
-    others are; border: the share of boxes at the border.
+    others are, 0 at least: where most boxes overlap by chance, a few photos make much of little; border: the
+    share of boxes at the border.
     """
 
     area: float
@@ -66,7 +67,7 @@ class Traits(NamedTuple):
             return Traits(np.nan, np.nan, np.nan)
         area = np.log(np.maximum(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1), SMALLEST))
         at_border = (boxes[:, :2] < BORDER).any(axis=1) | (boxes[:, 2:] > 1 - BORDER).any(axis=1)
-        return Traits(float(np.median(area)), agreement, float(at_border.mean()))
+        return Traits(float(np.median(area)), float(np.maximum(agreement, 0)), float(at_border.mean()))
 
 
 @dataclass(frozen=True)

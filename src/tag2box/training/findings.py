@@ -68,7 +68,7 @@ class Findings:
     calibration: Calibration
 
 
-@stage("findings", version=4)
+@stage("findings", version=5)
 def find_best(
     scorer: Scorer,
     known: Known,
