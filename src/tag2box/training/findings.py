@@ -68,7 +68,7 @@ class Findings:
     calibration: Calibration
 
 
-@stage("findings", version=5)
+@stage("findings", version=6)
 def find_best(
     scorer: Scorer,
     known: Known,
