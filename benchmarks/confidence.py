@@ -19,9 +19,9 @@ from sklearn.linear_model import LogisticRegression
 
 import tag2box as t2b
 from benchmarks import DATA, Skip
+from tag2box.description.describe import describe
 from tag2box.description.record import Described, Maps
 from tag2box.detection.detections import Detections
-from tag2box.detection.detector import Detector
 from tag2box.evaluation.matching import IGNORED, TRUE, outcomes
 from tag2box.images import known_tags
 from tag2box.methods import METHODS
@@ -39,7 +39,7 @@ PHOTOS = 600
 # Boxes of a photo and class that are looked at: the others are hardly ever right.
 MOST = 20
 # In photos learned from the score says little; in new ones nothing else may change the ranking of a class.
-USED = {"tagged": ("share", "map", "smaller", "agreement", "border"), "new": ("score", "agreement", "border")}
+USED = {"tagged": ("share", "map", "smaller", "agreement", "maps"), "new": ("score", "agreement", "maps")}
 COUNTED = {"tagged": 300, "new": 500}
 # Of boxes in new photos those are fitted that may be right: the many below would shape the curve for all.
 LEAST_SCORE = -3.0
@@ -127,12 +127,10 @@ def new_boxes(run, truth, seed=0):
     learned = METHODS[config.method](Known(take(described, learn), tags[learn]), config, InMemory())
     calibration = learned.findings.calibration
     margins = replace(config.detect, confidence=False, max_detections=MOST)
-    detector = Detector(run.images.classes, run.result("description"), learned.scorer, calibration, margins)
+    detector = replace(run.detector, scorer=learned.scorer, calibration=calibration, settings=margins)
     boxes, features = [], []
     for i in rest.tolist():
-        photo = described.part(i, i + 1)
-        context = detector.description.context
-        photo = photo.only(detector.promising(replace(photo, X=photo.X[:, -context.width :])))
+        photo = describe(run.images.paths[i], detector.searching, choose=detector.promising)
         scores, objectness = detector.scores(photo)
         everything = replace(detector, settings=replace(margins, max_detections=10_000))
         found = everything.select(scores, photo.windows)

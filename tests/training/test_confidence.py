@@ -61,12 +61,10 @@ def test_the_shift_of_judged_boxes_is_the_most_likely_one():
 
 
 def test_traits_are_the_means_over_boxes():
-    corner = RNG.uniform(0, 0.5, (7, 2))
-    boxes = np.concatenate([corner, corner + RNG.uniform(0.1, 0.4, (7, 2))], axis=1)
-    boxes[0, 0] = 0.01
-    area, agreement, border = Traits.of(boxes, 0.4)
-    assert agreement == 0.4
-    assert border == pytest.approx(((boxes[:, :2] < 0.02).any(axis=1)).mean())
-    assert area == pytest.approx(np.median(np.log(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1))))
-    assert np.isnan(Traits.of(boxes[:0])).all()
-    assert np.isnan(Traits.of(boxes).agreement)  # nobody asked
+    log_areas, overlap = RNG.uniform(-3, 0, 7), RNG.random(7)
+    area, agreement, maps = Traits.of(log_areas, 0.4, overlap)
+    assert (area, agreement, maps) == pytest.approx((np.median(log_areas), 0.4, overlap.mean()))
+    assert Traits.of(log_areas, -3.0, overlap).agreement == 0  # less than chance is no more than a draw
+    assert np.isnan(Traits.of(log_areas, np.nan, overlap).agreement)  # nobody asked
+    assert np.isnan(Traits.of(log_areas, 0.4, np.full(7, np.nan)).maps)  # there are no maps
+    assert np.isnan(Traits.of(log_areas[:0], 0.4, overlap[:0])).all()

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
-from tag2box.training.confidence import NEW, TAGGED, Shape, Traits, box_features
+from tag2box.training.confidence import NEW, TAGGED, UNKNOWN, Shape, box_features
 
 __all__ = ["Calibration", "calibrate", "judged_shift"]
 
@@ -20,8 +20,6 @@ Floats = NDArray[np.float64]
 
 # A curve that did not rise would turn the ranking round; this one hardly rises.
 LEAST_SLOPE = 1e-3
-# Of a detector without any boxes: nothing is known.
-UNKNOWN = Traits.of(np.empty((0, 4)))
 # The deviation that the shift of a class may have before anything is judged, in logits.
 SHIFT = 1.0
 

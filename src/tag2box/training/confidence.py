@@ -4,7 +4,7 @@ Nobody draws a box, so nobody can say on a user's own photos how often boxes are
 boxes from wrong ones is much the same on all kinds of photos: how well the box scores, how far the photo's
 other boxes are behind, whether the object map alone would take the same place, whether the box is smaller
 than those of its class. And of the class: boxes that do not tell each other where they are (`agreement`), or
-lie at the border, were not found by what is in them. A logistic regression on these,
+are elsewhere than the object maps, were not found by what is in them. A logistic regression on these,
 
     P(right) = σ(β₀ + Σ_k β_k (f_k - mean_k) / spread_k)
 
@@ -27,6 +27,7 @@ __all__ = [
     "FEATURES",
     "NEW",
     "TAGGED",
+    "UNKNOWN",
     "Shape",
     "Traits",
     "box_features",
@@ -37,37 +38,35 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 # What is known of a box, in this order; the last two are of its class.
-FEATURES = ("score", "share", "map", "smaller", "agreement", "border")
+FEATURES = ("score", "share", "map", "smaller", "agreement", "maps")
 # Beyond these, a logit says hardly more: its rise is so much less, and no ranking changes.
 LARGEST, BEYOND = 12.0, 0.05
 # The share of a photo that a box has at least.
 SMALLEST = 1e-9
 
 
-# A box whose side is nearer to that of the photo, in shares of it, is at the border.
-BORDER = 0.02
-
-
 class Traits(NamedTuple):
     """What the boxes of a class have in common in the photos learned from; NaN where nobody knows.
 
     area: the median logarithm of their share of the photo; agreement: how well some of them tell where the
-    others are, 0 at least: where most boxes overlap by chance, a few photos make much of little; border: the
-    share of boxes at the border.
+    others are, 0 at least: where most boxes overlap by chance, a few photos make much of little; maps: how
+    much they overlap the windows that the object maps alone would take, on average.
     """
 
     area: float
     agreement: float
-    border: float
+    maps: float
 
     @staticmethod
-    def of(boxes: NDArray[np.floating], agreement: float = np.nan) -> "Traits":
-        """Of the boxes of a class, (n, 4), in shares of their photos."""
-        if not len(boxes):
-            return Traits(np.nan, np.nan, np.nan)
-        area = np.log(np.maximum(np.prod(boxes[:, 2:] - boxes[:, :2], axis=1), SMALLEST))
-        at_border = (boxes[:, :2] < BORDER).any(axis=1) | (boxes[:, 2:] > 1 - BORDER).any(axis=1)
-        return Traits(float(np.median(area)), float(np.maximum(agreement, 0)), float(at_border.mean()))
+    def of(log_areas: Floats, agreement: float, overlap: Floats) -> "Traits":
+        """Of the boxes of a class: what each has of its photo and of the map's window, (n,) both, or NaN."""
+        if not len(log_areas):
+            return UNKNOWN
+        return Traits(float(np.median(log_areas)), float(np.maximum(agreement, 0)), float(overlap.mean()))
+
+
+# Of a class without any boxes.
+UNKNOWN = Traits(np.nan, np.nan, np.nan)
 
 
 @dataclass(frozen=True)
@@ -96,10 +95,10 @@ def box_features(logit: Floats, share: Floats, overlap: Floats, log_area: Floats
     logit: of the score by the curve of the class; share: its `log_shares`; overlap: with the window that the
     object map speaks for, or NaN; log_area: of its share of the photo; traits: (n, 3), those of its class.
     """
-    area, agreement, border = traits.T
+    area, agreement, maps = traits.T
     within = np.clip(logit, -LARGEST, LARGEST)
     score = within + BEYOND * (logit - within)
-    columns = score, share, overlap, np.minimum(log_area - area, 0), agreement, border
+    columns = score, share, overlap, np.minimum(log_area - area, 0), agreement, maps
     return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
 
 

@@ -68,7 +68,7 @@ class Findings:
     calibration: Calibration
 
 
-@stage("findings", version=6)
+@stage("findings", version=8)
 def find_best(
     scorer: Scorer,
     known: Known,
@@ -114,9 +114,9 @@ def sure_findings(
     for c, (rows, boxes) in enumerate(zip(best.rows, best.boxes, strict=True)):
         photos = windows.image_of(rows)
         areas.append(log_areas(boxes, windows.sizes[photos]))
-        traits.append(Traits.of(boxes / np.tile(windows.sizes[photos], 2), agreeing[c]))
         near = np.full(len(rows), np.nan)
         overlap.append(near if by_map is None else overlaps(boxes, windows.xyxy[by_map[photos, c]]))
+        traits.append(Traits.of(areas[c], agreeing[c], overlap[c]))
     calibration = Calibration(curves, np.array(traits, np.float64), shift)
     label = [np.full(len(scores), c) for c, scores in enumerate(best.scores)]
     known_of_boxes = zip(best.scores, label, best.shares, overlap, areas, strict=True)
