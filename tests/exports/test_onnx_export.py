@@ -4,6 +4,7 @@ import functools
 import http.server
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -135,6 +136,19 @@ def test_the_docs_hold_the_printed_lines():
     assert python_lines("detector.onnx") in DOCS.read_text()
 
 
+def test_the_lines_of_the_docs_for_openvino_find_the_same(made, exported, monkeypatch):
+    """On a processor that rounds to bf16 by default, too."""
+    openvino = pytest.importorskip("openvino")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    (lines,) = re.findall(r"^compiled = .*?(?=^```)", DOCS.read_text(), flags=re.MULTILINE | re.DOTALL)
+    photo = read(made[0] / "toys" / "toy-00.png")
+    space = {"openvino": openvino, "photo": photo}
+    monkeypatch.chdir(exported.parent)
+    exec(lines, space)
+    session = onnxruntime.InferenceSession(exported)
+    check_same(session.run(None, {"image": photo}), [space[name] for name in ("boxes", "scores", "labels")])
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -172,7 +186,7 @@ def test_the_page_finds_the_same_in_a_browser(made, exported, tmp_path):
             assert "thing" in page.text("#message")
             page.find("#photo").send_keys(str(photo))
             page.until(lambda: page.find("body").get_attribute("data-state") in {"done", "failed"})
-            assert "boxes" in page.text("#message")
+            assert re.match(r"(1 box|\d+ boxes), \d+\.\d\d s$", page.text("#message"))
             found = browser.execute_script("return found")
             drawn = browser.execute_script(
                 "const c = document.getElementById('canvas'); return [c.width, c.height]"
