@@ -5,9 +5,8 @@ import pytest
 
 from tag2box.corrections.record import Corrections
 from tag2box.student.adam import Adam
-from tag2box.student.config import StudentConfig
 from tag2box.student.first_look import View, cell_targets, side_loss
-from tag2box.student.lessons import Lessons, _corrected, seen_at
+from tag2box.student.lessons import _corrected
 from tag2box.student.looking import centers, inside, moved, steps, upsampled
 from tag2box.student.record import SIZES
 from tag2box.student.second_look import _targets
@@ -140,21 +139,3 @@ def test_what_a_person_said_goes_before_what_was_found():
     assert label.tolist() == [0, 1]
     assert right.all()
     assert not sum(len(each[0]) for each in _corrected([part], judged, 1))  # reviewed: nothing is there
-
-
-@pytest.mark.parametrize(("small", "expected"), [(0, (512, 2000)), (2, (512, 2000)), (3, (1024, 500))])
-def test_small_objects_are_seen_at_twice_the_side(small, expected):
-    """More than a quarter of the boxes that are right; doubtful ones and the size of the file say nothing."""
-    widths = np.array([63.0] * small + [65.0] * (8 - small) + [5.0] * 9, np.float32) * (900 / 512)
-    boxes = np.stack([0 * widths, 0 * widths, widths, widths], axis=1)
-    right = np.arange(17) < 8
-    label, tags = np.zeros(17, np.intp), np.ones((2, 1), np.int8)
-    lessons = Lessons(boxes, label, right, np.array([0, 8, 17]), tags, np.array([[900, 300], [700, 900]]))
-    assert seen_at(StudentConfig(), lessons) == expected
-    assert seen_at(StudentConfig(side=256, photos=7), lessons) == (256, 7)
-
-
-def test_without_a_box_photos_are_seen_as_usual():
-    empty = np.empty((0, 4), np.float32), np.empty(0, np.intp), np.empty(0, np.bool_)
-    lessons = Lessons(*empty, np.array([0, 0]), np.ones((1, 1), np.int8), np.array([[90, 60]]))
-    assert seen_at(StudentConfig(), lessons) == (512, 2000)

@@ -17,7 +17,7 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import Run
 from tag2box.student.detecting import detect_by_student
 from tag2box.student.learning import learn_student
-from tag2box.student.lessons import Teacher, find_lessons, seen_at
+from tag2box.student.lessons import Teacher, find_lessons
 from tag2box.student.maps import see_photos
 from tag2box.student.record import Student
 from tag2box.training.known import Known
@@ -53,21 +53,19 @@ def detect_student(
 
 
 def _learned(folder: RunFolder, run: Run) -> Student:
-    images = folder.images
+    settings, images = folder.config.student, folder.images
     if not len(images):
         raise InputError(f"{folder.folder} has no photos to learn from")
     photos = Photos(images.paths, folder.contents)
     teacher = _teacher(folder)
     lessons = run(find_lessons, teacher)
-    settings = folder.config.student
-    side, most = seen_at(settings, lessons)
-    if len(photos) > most:
-        drawn = np.random.default_rng(settings.seed).permutation(len(photos))[:most]
+    if len(photos) > settings.photos:
+        drawn = np.random.default_rng(settings.seed).permutation(len(photos))[: settings.photos]
         rows = np.sort(drawn)
         photos, lessons = photos.take(rows.tolist()), lessons.take(rows)
-    maps = run.later(see_photos, photos, side)
+    maps = run.later(see_photos, photos, settings.side)
     reliability = np.array([sure.mean() if len(sure) else 1.0 for sure in folder.findings.confidence])
-    student = run(learn_student, maps, lessons, images.classes, reliability, side, settings)
+    student = run(learn_student, maps, lessons, images.classes, reliability, settings)
     run.drop(maps)
     return student
 

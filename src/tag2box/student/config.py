@@ -17,9 +17,8 @@ class StudentConfig(Settings):
 
     Parameters
     ----------
-    side : int or None, default=None
-        The long side at which it sees a photo, in pixels. None is 512, or 1024 where many of the boxes that
-        teach it are small.
+    side : int, default=512
+        The long side at which it sees a photo, in pixels.
     hidden : int, default=256
         The numbers in each of its hidden layers.
     epochs : int, default=4
@@ -27,8 +26,7 @@ class StudentConfig(Settings):
     steps : int, default=400
         The least number of steps of each look: where photos are few, it sees them more often.
     photos : int, default=2000
-        The number of photos to learn from, where there are more; with a `side` of None a quarter of them
-        where it sees them at 1024.
+        The number of photos to learn from, where there are more.
     seed : int, default=0
         The seed of its first weights and of the order of the photos.
 
@@ -39,11 +37,11 @@ class StudentConfig(Settings):
     256
     """
 
-    side: Annotated[int, Range(128, 2048)] | None = None
+    side: Annotated[int, Range(128, 2048)] = 512
     hidden: Annotated[int, Range(8, 2048)] = 256
     epochs: Annotated[int, Range(1, 1000)] = 4
     # Below some hundred, its weights are hardly other than the first ones.
     steps: Annotated[int, Range(1, 1_000_000)] = 400
-    # At a side of 512 each takes about 1 MB of memory, and as much of the disk until it has learned.
+    # Each takes about 1 MB of memory, and as much of the disk until it has learned.
     photos: Annotated[int, Range(1, 1_000_000)] = 2000
     seed: Seed = 0

@@ -29,20 +29,19 @@ T = TypeVar("T")
 KEPT, SAMPLE = (64, 192), 40
 
 
-@stage("student", version=2)
+@stage("student", version=1)
 def learn_student(
     maps: StudentMaps,
     lessons: Lessons,
     classes: tuple[str, ...],
     reliability: NDArray[np.float64] | None,
-    side: int,
     config: StudentConfig,
     *,
     progress: Progress = silent,
 ) -> Student:
     """The student of a run, its two looks learned one after the other.
 
-    reliability: (n_classes,), about the share of the run's boxes that are right. side: that of the maps.
+    reliability: (n_classes,), about the share of the run's boxes that are right.
     """
     with one_thread():  # the last bit of a product depends on the threads
         rng = np.random.default_rng(config.seed)
@@ -52,7 +51,7 @@ def learn_student(
         second = _learn_regions(views, dense, config, rng, progress)
         best = _best_scores(views[::2], dense, second)
         calibration = Curves(calibrate(best, lessons.tags), reliability)
-    return Student(classes, side, *axes, dense, second, calibration)
+    return Student(classes, config.side, *axes, dense, second, calibration)
 
 
 def _axes(maps: StudentMaps, rng: np.random.Generator) -> tuple[Axes, Axes]:

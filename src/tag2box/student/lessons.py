@@ -13,12 +13,11 @@ from tag2box.corrections.record import Corrections
 from tag2box.detection.detector import Detector
 from tag2box.runtime.packing import stored
 from tag2box.runtime.stages import stage
-from tag2box.student.config import StudentConfig
 from tag2box.student.record import Curves
 from tag2box.training.known import Known
 from tag2box.training.scorer import score_known
 
-__all__ = ["Lesson", "Lessons", "Teacher", "find_lessons", "seen_at"]
+__all__ = ["Lesson", "Lessons", "Teacher", "find_lessons"]
 
 Floats = NDArray[np.float32]
 Rows = NDArray[np.intp]
@@ -29,9 +28,6 @@ SURE, IN_DOUBT = 0.5, 0.2
 MOST = 10
 # The overlap from which two boxes of a class are one object.
 SAME = 0.5
-# The long side at which photos are seen, and twice that where more than this share of the boxes is smaller
-# than so many pixels there: four cells, of which the second look sees 4 x 4 places.
-SIDE, SMALL, MANY = 512, 64.0, 0.25
 
 
 class Lesson(NamedTuple):
@@ -103,18 +99,6 @@ def find_lessons(teacher: Teacher) -> Lessons:
         if corrections is not None:
             parts[-1] = _corrected(parts[-1], corrections, i)
     return _joined(parts, tags, known.described.windows.sizes)
-
-
-def seen_at(config: StudentConfig, lessons: Lessons) -> tuple[int, int]:
-    """The long side at which photos are seen, by the boxes that are right; and how many photos, at most."""
-    if config.side is not None:
-        return config.side, config.photos
-    photo = np.repeat(np.arange(len(lessons)), np.diff(lessons.offsets))[lessons.right]
-    boxes = lessons.boxes[lessons.right]
-    size = np.sqrt((boxes[:, 2:] - boxes[:, :2]).prod(axis=1)) / lessons.sizes[photo].max(axis=1)
-    if (size * SIDE < SMALL).sum() <= MANY * len(size):
-        return SIDE, config.photos
-    return 2 * SIDE, max(config.photos // 4, 1)  # each has four times the cells
 
 
 _Part = tuple[Floats, Rows, NDArray[np.bool_]]
