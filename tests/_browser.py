@@ -13,7 +13,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 from tests._events import by_name
 
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+# Debian's, or that of GitHub's machines.
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+DRIVER = shutil.which("chromedriver")
 MISSING = "no browser here: apt-get install chromium chromium-driver"
 # Seconds to wait for what takes a fraction of one: this machine may be busy.
 PATIENCE = 60

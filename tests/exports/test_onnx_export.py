@@ -4,6 +4,7 @@ import functools
 import http.server
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -14,10 +15,10 @@ import numpy as np
 import pytest
 from PIL import Image
 from tests._students import SMALL, check_same
-from tests._toys import FAST, events, make_toys
+from tests._toys import FAST, events, make_toys, make_truth
 from typer.testing import CliRunner
 
-from tag2box import read_images
+from tag2box import InputError, read_images
 from tag2box.cli.app import app
 from tag2box.config import Config
 from tag2box.exports.onnx import python_lines
@@ -85,7 +86,8 @@ def test_it_finds_the_thing(made, exported):
 def test_detect_finds_what_the_file_finds(made, exported, tmp_path):
     toys, run = made[0] / "toys", shutil.copytree(made[0] / "run", tmp_path / "run")
     call("detect", toys, "--run", run, "--student", "--out", tmp_path / "boxes.csv", "--workers", "1")
-    ((key, images),) = RunFolder(run).detected()
+    assert RunFolder(run).detected() == []  # the detector itself has seen nothing
+    ((key, images),) = RunFolder(run).detected(student=True)
     detections = RunFolder(run).detections(key, images)
     compiled = compiled_graph(exported)
     for i, path in enumerate(images.paths):
@@ -93,6 +95,24 @@ def test_detect_finds_what_the_file_finds(made, exported, tmp_path):
         order = np.argsort(-part.score, kind="stable")
         result = compiled(read(path))
         check_same((part.xyxy[order], part.score[order], part.label[order]), [result[k] for k in range(3)])
+
+
+def test_the_figures_of_a_run_are_those_of_its_detector(made, tmp_path):
+    """And not those of its student, though that was run last; these are given to who asks."""
+    toys, run = made[0] / "toys", shutil.copytree(made[0] / "run", tmp_path / "run")
+    truth = ("--truth", make_truth(toys, tmp_path), "--json")
+    with pytest.raises(InputError, match=r"has no boxes in these images.* --student` finds them"):
+        app(["evaluate", str(run), *map(str, truth), "--student"], standalone_mode=False)
+    for words in ([], ["--student"]):
+        call("detect", toys, "--run", run, "--workers", "1", *words)
+    by_detector = json.loads(call("evaluate", run, *truth))["scores"]
+    card = (run / "card.md").read_bytes()
+    by_student = json.loads(call("evaluate", run, *truth, "--student"))["scores"]
+    assert by_detector != by_student
+    assert (run / "card.md").read_bytes() == card
+    call("detect", toys, "--run", run, "--workers", "1")  # kept by both
+    assert json.loads(call("evaluate", run, *truth))["scores"] == by_detector
+    assert not RunFolder(run).clean(remove=False)
 
 
 # What stands in for an environment without them, in which nothing else could be imported.
@@ -135,6 +155,19 @@ def test_the_docs_hold_the_printed_lines():
     assert python_lines("detector.onnx") in DOCS.read_text()
 
 
+def test_the_lines_of_the_docs_for_openvino_find_the_same(made, exported, monkeypatch):
+    """On a processor that rounds to bf16 by default, too."""
+    openvino = pytest.importorskip("openvino")
+    onnxruntime = pytest.importorskip("onnxruntime")
+    (lines,) = re.findall(r"^compiled = .*?(?=^```)", DOCS.read_text(), flags=re.MULTILINE | re.DOTALL)
+    photo = read(made[0] / "toys" / "toy-00.png")
+    space = {"openvino": openvino, "photo": photo}
+    monkeypatch.chdir(exported.parent)
+    exec(lines, space)
+    session = onnxruntime.InferenceSession(exported)
+    check_same(session.run(None, {"image": photo}), [space[name] for name in ("boxes", "scores", "labels")])
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -172,7 +205,7 @@ def test_the_page_finds_the_same_in_a_browser(made, exported, tmp_path):
             assert "thing" in page.text("#message")
             page.find("#photo").send_keys(str(photo))
             page.until(lambda: page.find("body").get_attribute("data-state") in {"done", "failed"})
-            assert "boxes" in page.text("#message")
+            assert re.match(r"(1 box|\d+ boxes), \d+\.\d\d s$", page.text("#message"))
             found = browser.execute_script("return found")
             drawn = browser.execute_script(
                 "const c = document.getElementById('canvas'); return [c.width, c.height]"

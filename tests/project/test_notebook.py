@@ -45,6 +45,7 @@ def test_the_notebook_runs(tmp_path, monkeypatch, capsys):
     assert len(pictures) == 3
     assert pictures[0] > 0  # the boxes learned
     assert pictures[1] == 5  # the boxes detected, in every scene
+    assert pictures[2] == 1  # the surest of them, by the detector alone
     said = capsys.readouterr().out
     assert "voc07 AP" in said
     assert "What it is not good for" in said

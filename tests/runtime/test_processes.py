@@ -97,6 +97,17 @@ def test_workers_are_kept_when_there_is_little_to_do():
     assert first & set(map_ordered(where, range(12), workers=3)) == first
 
 
+def test_relative_paths_are_found_after_the_program_went_elsewhere(tmp_path, monkeypatch):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+        monkeypatch.chdir(tmp_path / name)
+        assert list(map_ordered(Path.read_text, [Path("file")] * 8, workers=2)) == [name] * 8
+    (tmp_path / "b/file").unlink()
+    (tmp_path / "b").rmdir()
+    assert list(map_ordered(square, range(8), workers=2)) == [x * x for x in range(8)]
+
+
 def refuse_seven(x):
     if x == 7:
         raise InputError("seven is not read")

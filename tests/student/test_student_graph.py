@@ -10,6 +10,7 @@ from tests._students import check_same, random_student
 from tag2box.boxes import nms
 from tag2box.exports.onnx import metadata
 from tag2box.networks.openvino_engine import compiled_graph
+from tag2box.student import detecting
 from tag2box.student.graph import _resizing, map_graph, student_graph
 from tag2box.student.looking import fuse, moved, perceptron, proposals, regions
 from tag2box.student.operators import Operators
@@ -67,7 +68,21 @@ def test_every_runtime_finds_the_same_boxes(content):
     session, compiled = onnxruntime.InferenceSession(content), compiled_graph(content)
     for seed in range(3):
         image = photo(240, 320, seed)
-        check_same(session.run(None, {"image": image}), [compiled(image)[k] for k in range(3)])
+        result = compiled(image)
+        check_same(session.run(None, {"image": image}), [result[k] for k in range(3)])
+
+
+def test_a_photo_goes_through_the_graph_once(student, content, monkeypatch):
+    compiled, calls = compiled_graph(content), []
+
+    def counted(image):
+        calls.append(image.shape)
+        return compiled(image)
+
+    monkeypatch.setattr(detecting, "_compiled", lambda *_: counted)
+    detections = detecting.student_detector(content, student.classes)(photo(120, 160))
+    assert calls == [(120, 160, 3)]
+    assert len(detections) > 0
 
 
 def test_the_file_is_right_and_says_what_it_is(content):

@@ -42,9 +42,9 @@ def metadata(student: Student) -> dict[str, str]:
         f"about {student.side} pixels",
         "outputs": "boxes: (n, 4) float32, x1 y1 x2 y2 in pixels of the image; scores: (n,) float32; labels: "
         "(n,) int64, places in classes; best first, after non-maximum suppression class by class",
-        "scores": "confidences in [0, 1], learned from image tags: the probability that the photo shows the "
-        "class, times about the share of its boxes that are right; those below 0.0001 are "
-        "left out; no true box was seen",
+        "scores": "confidences in [0, 1], learned from image tags, and from corrections where there are any: "
+        "the probability that the photo shows the class, times about the share of its boxes that are right; "
+        "those below 0.0001 are left out",
         "license": f"weights of {TRUNK}, all but the last layers: Apache-2.0; the last layers were learned "
         "from their owner's photos",
         "made_by": f"tag2box {tag2box.__version__}",

@@ -122,9 +122,10 @@ class RunFolder:
             return None
         return f"{self.detector_file} is of earlier settings than those of the last run: {self._unfinished()}"
 
-    def add_detections(self, key: str, images: ImageSet) -> None:
-        """Remember that the present detector is run on these images, under this key."""
-        own = {"key": key, "detector": self.detector_sha256, **write_images(images, self.folder)}
+    def add_detections(self, key: str, images: ImageSet, *, student: bool = False) -> None:
+        """Remember that the present detector, or its student, is run on these images, under this key."""
+        who = {"detector": self.detector_sha256, "student": student}
+        own = {"key": key, **who, **write_images(images, self.folder)}
         try:
             known = [entry for entry in self._entries() if entry["key"] != key]
         except Tag2BoxError:  # damaged: the list starts anew
@@ -148,20 +149,25 @@ class RunFolder:
             return {}
         return stages if noted["detector"] == content_hash(self.detector_file) else {}
 
-    def detected(self) -> list[tuple[str, ImageSet]]:
-        """(key, images) of all that the present detector was run on, the newest last: see `detections`."""
-        return [entry for entry in self._looked_at() if self.store.has("detections", entry[0])]
+    def detected(self, *, student: bool = False) -> list[tuple[str, ImageSet]]:
+        """(key, images) of all that the present detector was run on, the newest last: see `detections`.
+
+        student: what its student was run on instead.
+        """
+        entries = self._looked_at(student)
+        return [entry for entry in entries if self.store.has("detections", entry[0])]
 
     def detections(self, key: str, images: ImageSet) -> Detections:
         """What was found in these images."""
         detections: Detections = self.store.load("detections", key)
         return replace(detections, ids=images.ids)
 
-    def _looked_at(self) -> list[tuple[str, ImageSet]]:
+    def _looked_at(self, student: bool) -> list[tuple[str, ImageSet]]:
         """The same, with those that are not finished."""
         if not (now := self.detector_sha256):
             return []
-        entries = [entry for entry in self._entries() if entry["detector"] == now]
+        own = {"detector": now, "student": student}
+        entries = [entry for entry in self._entries() if own.items() <= entry.items()]
         return [(entry["key"], read_stored_images(entry, self.folder)) for entry in entries]
 
     def _entries(self) -> list[dict[str, Any]]:
@@ -222,8 +228,9 @@ class RunFolder:
     def clean(self, *, remove: bool) -> list[Path]:
         """The results that the last settings do not use, removed where that is wanted."""
         with self.store.lock():
-            kept = [*self.keys.items(), *(("detections", key) for key, _ in self._looked_at())]
-            kept += self._student_keys().items()
+            kept = [*self.keys.items(), *self._student_keys().items()]
+            for student in (False, True):
+                kept += [("detections", key) for key, _ in self._looked_at(student)]
             unused = self.store.unused(kept)
             if remove:
                 self.store.remove(unused)

@@ -41,7 +41,7 @@ def detect_student(
 
         def remember(name: str, key: str) -> None:
             if name == "detections":
-                folder.add_detections(key, images)
+                folder.add_detections(key, images, student=True)
             else:
                 folder.note_student(name, key)
 

@@ -52,10 +52,11 @@ def in_workers(
     """
     pool = _pool(size, most or size)
     name, packed = (os.getpid(), next(_NUMBERS)), bytes(dumps(function))
+    folder = _current_folder()
 
     def send(item: T, *, whole: bool) -> Future[Any]:
         content = packed if whole or len(packed) < LARGE else None
-        task: Future[Any] = pool.submit(_call, name, content, item)
+        task: Future[Any] = pool.submit(_call, name, content, folder, item)
         return task
 
     def receive(item: T, sent: Future[Any]) -> R:
@@ -82,6 +83,13 @@ def in_workers(
             kill_process_tree(worker)
         pool.shutdown()
         raise
+
+
+def _current_folder() -> str | None:
+    """The folder of relative paths, in which workers of an earlier call may not be; None if it is removed."""
+    with suppress(FileNotFoundError):
+        return os.getcwd()
+    return None
 
 
 def _cancel(waiting: Iterable[tuple[object, Future[Any]]]) -> None:
@@ -122,8 +130,11 @@ def _start(parent: int) -> None:
     process_executor._MEMORY_LEAK_CHECK_DELAY = math.inf
 
 
-def _call(name: object, content: bytes | None, item: Any) -> Any:
+def _call(name: object, content: bytes | None, folder: str | None, item: Any) -> Any:
     """In a worker: call the function of that name, which is in `content` the first time."""
+    if folder is not None:
+        with suppress(OSError):  # removed meanwhile: what has its whole path is found all the same
+            os.chdir(folder)
     if content is not None and name not in _held:
         while len(_held) > 1:  # two callers may take turns
             del _held[next(iter(_held))]

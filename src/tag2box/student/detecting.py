@@ -46,7 +46,8 @@ def student_detector(
 
     def detect(source: Source) -> Detections:
         photo, size = read_small(source, READING_SIDE)
-        boxes, score, label = (np.array(compiled(photo)[k]) for k in range(3))
+        result = compiled(photo)
+        boxes, score, label = (np.array(result[k]) for k in range(3))
         return _detections(boxes * _stretch(photo, size), score, label, classes)
 
     return detect

@@ -1,6 +1,7 @@
 """`learn_student`: from what the trunk sees in photos, and the lessons of a run, to a student."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,13 @@ from tag2box.student.lessons import Lessons
 from tag2box.student.looking import fuse, perceptron, proposals, regions
 from tag2box.student.maps import StudentMaps
 from tag2box.student.record import AROUND, CELL, GRID, SIZES, Axes, Curves, Layers, Student
-from tag2box.student.second_look import draw_regions, train_regions
+from tag2box.student.second_look import Regions, draw_regions, train_regions
 from tag2box.training.calibration import calibrate
 
 __all__ = ["learn_student"]
 
 Floats = NDArray[np.float32]
+T = TypeVar("T")
 
 # Channels that are kept of the early and of the last map, and cells of each photo that choose them.
 KEPT, SAMPLE = (64, 192), 40
@@ -104,7 +106,8 @@ def _learn_regions(
     views: list[View], dense: Layers, config: StudentConfig, rng: np.random.Generator, progress: Progress
 ) -> Layers:
     """The layers of the second look."""
-    taught = [draw_regions(view, dense, rng) for view in views]
+    taught: list[Regions] = []
+    _steps(views, "proposals", progress, lambda view: taught.append(draw_regions(view, dense, rng)))
     n_classes, c = len(views[0].tags), views[0].fused.shape[2]
     batches = list(_batches(len(views), second_look.BATCH, config, rng))
     sizes = ((GRID**2 + AROUND**2 + 1) * c, config.hidden, config.hidden, n_classes + 4)
@@ -128,13 +131,11 @@ def _batches(
         yield from (order[a : a + size] for a in range(0, n, size))
 
 
-def _steps(
-    batches: list[NDArray[np.intp]], label: str, progress: Progress, step: Callable[[NDArray[np.intp]], float]
-) -> None:
-    for i, rows in enumerate(batches):
-        progress(label, i, len(batches))
-        step(rows)
-    progress(label, len(batches), len(batches))
+def _steps(items: Sequence[T], label: str, progress: Progress, step: Callable[[T], object]) -> None:
+    for i, item in enumerate(items):
+        progress(label, i, len(items))
+        step(item)
+    progress(label, len(items), len(items))
 
 
 def _best_scores(views: list[View], dense: Layers, second: Layers) -> Floats:

@@ -2,7 +2,7 @@
 
 fused     (h, w, c)  both maps of the trunk, projected, at cells of 16 pixels
 first     every cell, in a slot for each size: a logit for each class, and the four sides of a box
-second    the best 100 boxes, each at grid x grid places: scores, and how the box has to move
+second    the best 150 boxes, each at grid x grid places: scores, and how the box has to move
 """
 
 import numpy as np
