@@ -174,12 +174,11 @@ IN_PLACE = (
     *("cover.dimensions", "cover.seed_dimensions", "cover.most_images"),
     *("initial.C", "refine.C"),  # by folds: they belong to the vectors
     *("initial.rounds", "initial.hardest", "initial.seed", "refine.rounds", "refine.tol"),
-    *("detect.max_detections", "detect.confidence"),
+    *("detect.max_detections", "detect.confidence", "detect.max_windows", "detect.thin_iou"),
 )
 # What its method does not read: no map, no context, no two streams.
 UNREAD = (
     *("maps.", "two_stream.", "retrain.", "features.crop", "features.size"),
-    *("detect.max_windows", "detect.thin_iou"),  # of a cascade
     "student.",  # learns from a detector, whatever its method
 )
 
