@@ -261,7 +261,7 @@ def test_every_setting_changes_a_key_of_some_method(read):
 
 
 # Ours, and off where the paper's method is run: whitening, voting, and the cascade of full_windows.
-OFF = {"features.whitening": 0, "detect.vote_iou": 1, "detect.max_windows": 0, "detect.full_windows": 0}
+OFF = {"features.whitening": 0, "detect.vote_iou": 1, "detect.full_windows": 0}
 # What else the paper's method reads; a new setting belongs here or above, and somebody has to say which.
 READ = {
     "windows": "mode min_size n_search thin_iou max_windows seed",
@@ -270,7 +270,7 @@ READ = {
     "cover": "initializer most_images dimensions seed_dimensions k t g alpha method seeds",
     "initial": "C loss bias positive_weight rounds hardest iou seed",
     "refine": "method C mu loss omega bias positive_weight top rounds tol",
-    "detect": "iou_threshold max_detections confidence min_score thin_iou",
+    "detect": "iou_threshold max_detections confidence min_score max_windows thin_iou",
 }
 
 

@@ -211,6 +211,25 @@ def test_vectors_depend_on_their_photo_and_box_alone(photos, mode):
     np.testing.assert_array_equal(describe_boxes(photos, image, boxes, description, workers=2), expected)
 
 
+def test_of_a_pyramids_sample_some_windows_are_kept_and_so_more_photos(photos, monkeypatch):
+    """Those that the projection is fitted on: drawn by what is in a photo and by the seed alone."""
+    whole, some = (resolve(FEW, replace(SMALL, mode="pyramid", sample_windows=n), None) for n in (1000, 4))
+    every, few = (sample_photos(photos, each) for each in (whole, some))
+    assert few.counts.tolist() == [4] * len(photos)
+    assert min(every.counts) > 4
+    for i in range(len(photos)):
+        rows = {tuple(row): x for row, x in zip(every.windows[i], every.part(i, i + 1).X, strict=True)}
+        for box, x in zip(few.windows[i], few.part(i, i + 1).X, strict=True):
+            np.testing.assert_array_equal(x, rows[tuple(box)])
+    alone = sample_photos(photos.part(1, 3), some)
+    np.testing.assert_array_equal(alone.windows.xyxy, few.part(1, 3).windows.xyxy)
+    other = replace(some, features=replace(some.features, seed=1))
+    assert sample_photos(photos, other).windows.xyxy.tolist() != few.windows.xyxy.tolist()
+    # As many photos as fit, by the windows that are kept.
+    monkeypatch.setattr("tag2box.description.photos.MOST_BYTES", 2 * few.X.nbytes // len(photos))
+    assert len(draw_photos(photos, some)) == 2
+
+
 @pytest.mark.parametrize(("h", "w"), [(1, 1), (2, 3000), (1500, 7)])
 @pytest.mark.parametrize("mode", ["shared", "warp"])
 def test_any_shape_of_photo_has_features(projection, h, w, mode):

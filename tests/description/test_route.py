@@ -17,6 +17,7 @@ from tag2box.config import Config
 from tag2box.data.reading import read_images
 from tag2box.description.describe import describe
 from tag2box.description.modes import BATCH
+from tag2box.description.photos import draw_photos, hash_photos
 from tag2box.networks.inference import Part
 from tag2box.run.folder import RunFolder, detect_run, fit_run
 from tag2box.runtime.config import read_settings
@@ -78,17 +79,28 @@ def watched(request, tmp_path_factory):
     return request.param, RunFolder(folder / "run"), images, counts
 
 
+def times_seen(mode, run, images, job):
+    """How often a photo is seen: once, but in a run those of the sample of a pyramid twice."""
+    photos = hash_photos(images)
+    twice = draw_photos(photos, run.detector.description.settings) if (mode, job) == ("pyramid", 0) else ()
+    again = {path.name for path in twice.paths} if twice else set()
+    return {path.name: 1 + (path.name in again) for path in images.paths}
+
+
 @pytest.mark.parametrize("job", [0, 1], ids=["run", "detect"])
 def test_a_photo_is_decoded_once(watched, job):
-    _, _, images, counts = watched
-    assert counts[job]["decoded"] == {path.name: 1 for path in images.paths}
+    mode, run, images, counts = watched
+    times = times_seen(mode, run, images, job)
+    assert sum(times.values()) == 12 + 4 * ((mode, job) == ("pyramid", 0))
+    assert counts[job]["decoded"] == times
 
 
 @pytest.mark.parametrize("job", [0, 1], ids=["run", "detect"])
 def test_every_part_of_the_network_runs_once_for_a_photo_and_a_size(watched, job):
     mode, run, images, counts = watched
     whole, windows = counts[job]["whole"], counts[job]["windows"]
-    assert set(whole.values()) == {1}
+    times = times_seen(mode, run, images, job)
+    assert all(n == times[photo] for (photo, *_), n in whole.items())
     parts = 2 if mode in ("shared", "pyramid") else 1  # it is cut in two
     assert Counter(photo for photo, *_ in whole) == {path.name: 2 * parts for path in images.paths}
     described = run.result("described").counts

@@ -177,6 +177,23 @@ def test_more_windows_are_searched_than_were_learned_from_where_few_go_through_t
     assert described == [replace(learned, max_windows=1000, thin_iou=0.9), learned, learned]
 
 
+@pytest.mark.parametrize("mode", ["pyramid", "pool"])
+def test_more_windows_are_searched_where_none_goes_through_the_network(detector, mode):
+    description, windows = detector.description, detector.description.settings.windows
+    features = replace(description.settings.features, mode=mode)
+    shared = replace(
+        detector,
+        description=replace(description, settings=replace(description.settings, features=features)),
+        settings=replace(detector.settings, full_windows=0, max_windows=77, thin_iou=0.85),
+    )
+    assert shared.searching.settings.windows == replace(windows, max_windows=77, thin_iou=0.85)
+    assert shared.searching.projection is description.projection
+    as_learned = with_settings(shared, max_windows=0)
+    assert as_learned.searching is as_learned.description
+    fewer = with_settings(shared, max_windows=9)
+    assert fewer.searching.settings.windows.max_windows == windows.max_windows
+
+
 def test_a_photo_is_decoded_once(contextual, photo, tmp_path, monkeypatch):
     Image.fromarray(photo).save(tmp_path / "photo.png")
     opened, open_ = [], Image.open

@@ -66,7 +66,7 @@ def table1(
 
 
 Data = Annotated[Path, typer.Option(help="VOC 2007 in the devkit's layout, with its Annotations.")]
-Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0 to N-1 of the first negatives.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0 to N-1 of the sample, and of negatives.")]
 Out = Annotated[Path, typer.Option(help="Where results go, and are found again.")]
 
 

@@ -113,6 +113,11 @@ class FeaturesConfig(Settings):
     seed: Seed = 0
     dtype: Annotated[str, Choice("float16", "float32")] = "float16"
 
+    @property
+    def shares_maps(self) -> bool:
+        """Whether windows are read off maps of the whole photo, so that the network runs for none of them."""
+        return self.mode in ("pyramid", "pool")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.runtime == "onnxruntime" and self.precision not in ("auto", "f32"):

@@ -4,7 +4,9 @@
     sample = sample_photos(draw_photos(photos, settings), settings)
     described = describe_photos(photos, fit_description(sample, settings), sample)
 
-What the network said of the sample is kept until then: so no photo is decoded twice.
+What the network said of the sample is kept until then: so no photo is decoded twice. But of a pyramid, whose
+vectors are ten times as long, only the windows are kept that the projection is fitted on: many photos matter
+more than many windows of each, and to see them twice costs less than to keep all.
 """
 
 from collections.abc import Sequence
@@ -25,6 +27,7 @@ from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import content_hash
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
+from tag2box.windows.record import Windows
 
 __all__ = [
     "Photos",
@@ -75,24 +78,37 @@ def hash_photos(images: ImageSet, *, progress: Progress = silent) -> Photos:
 
 def draw_photos(photos: Photos, settings: DescriptionConfig) -> Photos:
     """The photos that the description is fitted on: some hundred, and fewer where vectors are long."""
-    per_photo = 4 * settings.windows.max_windows * sum(raw_widths(settings))
+    kept = settings.windows.max_windows if _keeps_all(settings) else settings.features.sample_windows
+    per_photo = 4 * kept * sum(raw_widths(settings))
     most = min(settings.features.sample_images, max(MOST_BYTES // per_photo, 1))
     order = np.random.default_rng(settings.features.seed).permutation(len(photos))
     return photos.take(np.sort(order[:most]).tolist())
 
 
-@stage("sample", version=3)
+def _keeps_all(settings: DescriptionConfig) -> bool:
+    """Whether all windows of the sample are kept, to be only projected later."""
+    return settings.features.mode != "pyramid"
+
+
+@stage("sample", version=4)
 def sample_photos(
     photos: Photos, settings: DescriptionConfig, *, workers: int | None = 1, progress: Progress = silent
 ) -> Raw:
-    """These photos as the network sees them."""
-    widths = raw_widths(settings)
-    job = partial(raw_photo, settings=settings)
-    seen = map_ordered(job, photos.paths, workers=workers, progress=progress, label="sample")
-    parts = [
-        replace(raw, hashes=(name,), widths=widths) for raw, name in zip(seen, photos.hashes, strict=True)
-    ]
-    return Raw.concatenate(parts)
+    """These photos as the network sees them: all of their windows, or of a pyramid some."""
+    items = list(zip(photos.paths, photos.hashes, strict=True))
+    job = partial(_raw, settings)
+    return Raw.concatenate(list(map_ordered(job, items, workers=workers, progress=progress, label="sample")))
+
+
+def _raw(settings: DescriptionConfig, item: tuple[Path, str]) -> Raw:
+    path, name = item
+    raw = replace(raw_photo(path, settings), hashes=(name,), widths=raw_widths(settings))
+    if _keeps_all(settings):
+        return raw
+    rng = np.random.default_rng([settings.features.seed, int(name[:8], 16)])
+    rows = np.sort(rng.permutation(len(raw.X))[: settings.features.sample_windows])
+    windows = Windows.of_image(raw.windows.xyxy[rows], tuple(raw.windows.sizes[0]))
+    return replace(raw, windows=windows, X=raw.X[rows])
 
 
 @stage("described", version=2)
@@ -106,13 +122,14 @@ def describe_photos(
 ) -> Described:
     """The windows, vectors and maps of many photos; those of the sample are only projected.
 
-    But where details add windows, which the sample has not: then it is described anew. A photo's vectors
-    depend on that photo and the description alone: not on other photos, the number of workers or how windows
-    fall into batches.
+    But not where some of its windows were not kept, or details add others: then it is described anew. A
+    photo's vectors depend on that photo and the description alone: not on other photos, the number of workers
+    or how windows fall into batches.
     """
-    places = {name: i for i, name in enumerate(sample.hashes)} if sample and not description.details else {}
+    kept = sample if _keeps_all(description.settings) and not description.details else None
+    places = {name: i for i, name in enumerate(kept.hashes)} if kept else {}
     items = [
-        (path, sample.part(places[name], places[name] + 1) if sample and name in places else None)
+        (path, kept.part(places[name], places[name] + 1) if kept and name in places else None)
         for path, name in zip(photos.paths, photos.hashes, strict=True)
     ]
     job = partial(_describe, description)

@@ -36,13 +36,13 @@ class DetectConfig(Settings):
         The lowest score of a box.
     max_windows : int, default=1000
         The number of windows of a photo that are scored by its maps alone, where these are the context of a
-        window; thinned at `thin_iou`. It is cheap, so there are more than are learned from. 0 takes the
-        windows as in learning.
+        window or all that is known of it (the modes "pyramid" and "pool"); thinned at `thin_iou`. It is
+        cheap, so there are more than are learned from. 0 takes the windows as in learning.
     thin_iou : float, default=0.9
         Of two of these whose intersection over union is greater than this, the later is dropped.
     full_windows : int, default=200
         The number of windows of a photo that go through the network one by one: those that score best by the
-        maps of the photo alone. 0 takes all, and as many as in learning.
+        maps of the photo alone. 0 takes all, and as many as in learning if the network runs for each.
 
     Examples
     --------

@@ -147,7 +147,8 @@ class Detector:
     def searching(self) -> Description:
         """How a new photo is described: with more windows than in learning, where few of them cost much."""
         description, settings = self.description, self.settings
-        if not (settings.full_windows and settings.max_windows and description.context):
+        cascade = settings.full_windows > 0 and description.context is not None
+        if not settings.max_windows or not (cascade or description.settings.features.shares_maps):
             return description
         searched = description.settings.windows
         wider = replace(
