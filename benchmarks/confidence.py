@@ -42,7 +42,7 @@ MOST = 20
 USED = {"tagged": ("share", "map", "smaller", "agreement", "maps"), "new": ("score", "agreement", "maps")}
 COUNTED = {"tagged": 300, "new": 500}
 # Of boxes in new photos those are fitted that may be right: the many below would shape the curve for all.
-LEAST_SCORE = -3.0
+LEAST_SCORE = -1.0
 
 
 @dataclass(frozen=True)

@@ -68,7 +68,7 @@ class Findings:
     calibration: Calibration
 
 
-@stage("findings", version=8)
+@stage("findings", version=9)
 def find_best(
     scorer: Scorer,
     known: Known,
