@@ -111,7 +111,7 @@ def _raw(settings: DescriptionConfig, item: tuple[Path, str]) -> Raw:
     return replace(raw, windows=windows, X=raw.X[rows])
 
 
-@stage("described", version=2)
+@stage("described", version=3)
 def describe_photos(
     photos: Photos,
     description: Description,
