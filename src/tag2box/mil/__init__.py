@@ -15,18 +15,22 @@ if TYPE_CHECKING:
     from tag2box.mil.latent_cv import LatentSVCCV, SmoothLatentSVCCV
     from tag2box.mil.loading import load_mil
     from tag2box.mil.miles import MILES
+    from tag2box.mil.scaling import InstanceScaler
     from tag2box.mil.set_kernel import SetKernel
     from tag2box.mil.smooth_latent import SmoothLatentSVC
     from tag2box.mil.smoothing import simplex_projection, smoothed_max
+    from tag2box.mil.stacking import BagStackingCV
     from tag2box.mil.toy import make_bags
     from tag2box.mil.wrapper import BagWrapper
 
 __all__ = [
     "MILES",
     "MISVM",
+    "BagStackingCV",
     "BagStatistics",
     "BagWrapper",
     "Bags",
+    "InstanceScaler",
     "LatentSVC",
     "LatentSVCCV",
     "MiSVM",
@@ -42,9 +46,11 @@ __all__ = [
 ]
 
 _HOME = {
+    "BagStackingCV": "stacking",
     "BagStatistics": "bag_statistics",
     "BagWrapper": "wrapper",
     "Bags": "bags",
+    "InstanceScaler": "scaling",
     "LatentSVC": "latent",
     "LatentSVCCV": "latent_cv",
     "MILES": "miles",
