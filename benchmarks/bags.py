@@ -11,7 +11,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
 from benchmarks import Line, data
-from tag2box.mil.bags import PerInstance
+from tag2box.mil.per_instance import PerInstance
 from tag2box.mil.scaling import InstanceScaler
 from tag2box.mil.smooth_latent import SmoothLatentSVC
 from tag2box.mil.smoothing import segment_max

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tag2box.mil.andrews import MISVM, MiSVM
     from tag2box.mil.bag_statistics import BagStatistics
-    from tag2box.mil.bags import Bags, PerInstance
+    from tag2box.mil.bags import Bags
     from tag2box.mil.checks import check_bag_estimator
     from tag2box.mil.latent import LatentSVC
     from tag2box.mil.latent_cv import LatentSVCCV, SmoothLatentSVCCV
     from tag2box.mil.loading import load_mil
     from tag2box.mil.miles import MILES
+    from tag2box.mil.per_instance import PerInstance
     from tag2box.mil.scaling import InstanceScaler
     from tag2box.mil.set_kernel import SetKernel
     from tag2box.mil.smooth_latent import SmoothLatentSVC
@@ -56,7 +57,7 @@ _HOME = {
     "MILES": "miles",
     "MISVM": "andrews",
     "MiSVM": "andrews",
-    "PerInstance": "bags",
+    "PerInstance": "per_instance",
     "SetKernel": "set_kernel",
     "SmoothLatentSVC": "smooth_latent",
     "SmoothLatentSVCCV": "latent_cv",

@@ -37,6 +37,7 @@ def path(Cs: ArrayLike, mus: ArrayLike | None = None) -> list[Point]:
 class _LatentCV(BagEstimator):
     """The choice; who inherits has the machine and the path."""
 
+    _kind: type[BagEstimator]
     cv: Any
     scoring: Any
     estimator: Any
@@ -60,7 +61,7 @@ class _LatentCV(BagEstimator):
         """
         bags, labels = self._begin(bags, y)
         weight = None if sample_weight is None else bag_weights(sample_weight, len(bags))
-        machine = self._machine() if self.estimator is None else self.estimator
+        machine = self._kind() if self.estimator is None else self.estimator
         score = accuracy if self.scoring is None else get_scorer(self.scoring)
         folds = list(check_cv(self.cv, labels, classifier=True).split(np.zeros(len(bags)), labels))
         points = self._points()
@@ -99,9 +100,6 @@ class _LatentCV(BagEstimator):
         return np.asarray(self.estimator_._bag_scores(scores, offsets))
 
     def _points(self) -> list[Point]:
-        raise NotImplementedError
-
-    def _machine(self) -> Any:
         raise NotImplementedError
 
 
@@ -157,6 +155,8 @@ class LatentSVCCV(_LatentCV):
     (60, 2)
     """
 
+    _kind = LatentSVC
+
     def __init__(
         self,
         Cs: Any = (0.1, 1.0, 10.0, 100.0),
@@ -172,9 +172,6 @@ class LatentSVCCV(_LatentCV):
 
     def _points(self) -> list[Point]:
         return path(self.Cs)
-
-    def _machine(self) -> LatentSVC:
-        return LatentSVC()
 
 
 class SmoothLatentSVCCV(_LatentCV):
@@ -231,6 +228,8 @@ class SmoothLatentSVCCV(_LatentCV):
     True
     """
 
+    _kind = SmoothLatentSVC
+
     def __init__(
         self,
         Cs: Any = (0.1, 1.0, 10.0, 100.0),
@@ -248,6 +247,3 @@ class SmoothLatentSVCCV(_LatentCV):
 
     def _points(self) -> list[Point]:
         return path(self.Cs, self.mus)
-
-    def _machine(self) -> SmoothLatentSVC:
-        return SmoothLatentSVC()

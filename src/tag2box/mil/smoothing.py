@@ -46,8 +46,7 @@ def simplex_projection(v: ArrayLike) -> Floats:
     >>> t2b.simplex_projection([0.5, 2.0, 1.5]).tolist()
     [0.0, 0.75, 0.25]
     """
-    v = _scores(v)
-    return _project(v)
+    return _project(_scores(v))
 
 
 def smoothed_max(scores: ArrayLike, mu: float, omega: str = "l2") -> tuple[float, Floats]:
@@ -173,9 +172,7 @@ def _threshold(v: Floats, n: int) -> float:
 def _project(v: Floats) -> Floats:
     highest = v.max()  # taken off first: v may be s/μ with a tiny μ
     tau = _threshold(v - highest, len(v))
-    out = np.empty_like(v)
-    for i in range(len(v)):
-        out[i] = max(v[i] - highest - tau, 0.0)
+    out: Floats = np.maximum(v - highest - tau, 0.0)
     return out
 
 

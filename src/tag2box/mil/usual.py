@@ -6,9 +6,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 
 from tag2box.mil.bag_statistics import BagStatistics
-from tag2box.mil.bags import PerInstance
 from tag2box.mil.gaussian import Distances, GaussianSVC
 from tag2box.mil.miles import MILES
+from tag2box.mil.per_instance import PerInstance
 from tag2box.mil.scaling import InstanceScaler
 from tag2box.mil.set_kernel import SetKernel
 from tag2box.mil.smooth_latent import SmoothLatentSVC

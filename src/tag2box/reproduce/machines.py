@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from tag2box.mil.andrews import MISVM, MiSVM
-from tag2box.mil.bags import PerInstance
 from tag2box.mil.latent import LatentSVC
+from tag2box.mil.per_instance import PerInstance
 from tag2box.mil.scaling import InstanceScaler
 from tag2box.mil.smooth_latent import SmoothLatentSVC
 from tag2box.mil.usual import Choice, usual_machines
