@@ -44,7 +44,7 @@ class BagStackingCV(ClassifierMixin, BaseEstimator):
     ----------
     machines : list of (estimator, param_grid), default=None
         The machines, classifiers of bags with `decision_function`, and the settings to choose from, as for
-        `GridSearchCV`. None is statistics and set kernels with an SVM, MILES, and the smoothed latent SVM.
+        `GridSearchCV`. None is statistics and the set kernel, each with an SVM, and the smoothed latent SVM.
     cv : int or splitter, default=3
         The folds, as in scikit-learn.
 

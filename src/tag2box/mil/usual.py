@@ -3,11 +3,10 @@
 from typing import Any
 
 from sklearn.pipeline import make_pipeline
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import SVC
 
 from tag2box.mil.bag_statistics import BagStatistics
 from tag2box.mil.gaussian import Distances, GaussianSVC
-from tag2box.mil.miles import MILES
 from tag2box.mil.per_instance import PerInstance
 from tag2box.mil.scaling import InstanceScaler
 from tag2box.mil.set_kernel import SetKernel
@@ -22,7 +21,7 @@ SVM_CS = [1.0, 10.0, 100.0]
 
 def usual_machines(*, text: bool) -> dict[str, Choice]:
     """By name; text: whether instances are mostly zeros."""
-    return {"statistics": _statistics(), "NSK": _set_kernel(text), "MILES": _miles(), "SLSVM": _smooth()}
+    return {"statistics": _statistics(), "NSK": _set_kernel(text), "SLSVM": _smooth()}
 
 
 def _statistics() -> Choice:
@@ -44,13 +43,6 @@ def _set_kernel(text: bool) -> Choice:
     kernel = SetKernel("linear" if text else "rbf")
     machine = make_pipeline(PerInstance(InstanceScaler()), kernel, SVC(kernel="precomputed"))
     return machine, {"setkernel__gamma": [1.0] if text else [0.25, 1.0], "svc__C": SVM_CS}
-
-
-def _miles() -> Choice:
-    """MILES and a sparse SVM."""
-    svm = LinearSVC(penalty="l1", dual=False, random_state=0)
-    machine = make_pipeline(PerInstance(InstanceScaler()), MILES(gamma=0.5), svm)
-    return machine, {"linearsvc__C": [1.0, 10.0]}
 
 
 def _smooth() -> Choice:

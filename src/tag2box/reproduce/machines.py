@@ -13,6 +13,7 @@ from sklearn.svm import LinearSVC
 
 from tag2box.mil.andrews import MISVM, MiSVM
 from tag2box.mil.latent import LatentSVC
+from tag2box.mil.miles import MILES
 from tag2box.mil.per_instance import PerInstance
 from tag2box.mil.scaling import InstanceScaler
 from tag2box.mil.smooth_latent import SmoothLatentSVC
@@ -50,15 +51,20 @@ def _nystroem() -> Choice:
     return pipeline, {"smoothlatentsvc__mu": [3.0, 1.0, 0.3], "smoothlatentsvc__C": [1.0, 10.0]}
 
 
+def _miles() -> Choice:
+    svm = LinearSVC(penalty="l1", dual=False, random_state=0)
+    return make_pipeline(PerInstance(InstanceScaler()), MILES(gamma=0.5), svm), {"linearsvc__C": [1.0, 10.0]}
+
+
 def machines(*, text: bool) -> dict[str, Choice]:
     """Each column of the table; text: whether the instances are mostly zeros."""
     svm, Cs = LinearSVC(random_state=0), [1.0, 10.0]
-    usual = usual_machines(text=text)
     return {column: _paper(column) for column in COLUMNS} | {
         "SIL": _linear(BagWrapper(svm), estimator__C=Cs),
         "mi-SVM": _linear(MiSVM(svm), estimator__C=Cs),
         "MI-SVM": _linear(MISVM(svm), estimator__C=Cs),
         "LSVM": _linear(LatentSVC(tol=TOL), C=[0.3, 1.0, 3.0, 10.0]),
-        **usual,
         "Nyström SLSVM": _nystroem(),
+        "MILES": _miles(),
+        **usual_machines(text=text),
     }
