@@ -54,9 +54,9 @@ class BagClassifier(BagEstimator):
         """
         bags, labels = self._begin(bags, y)
         self._check_parameters()
-        cost = (
-            self.C * bag_weights(sample_weight, len(bags)) * compute_sample_weight(self.class_weight, labels)
-        )
+        cost = self.C * bag_weights(sample_weight, len(bags))
+        if self.class_weight is not None:
+            cost *= compute_sample_weight(self.class_weight, labels)
         if (cost == 0).any():
             bags, labels, cost = bags[cost > 0], labels[cost > 0], cost[cost > 0]
         X, columns = _occupied(bags.X)
@@ -68,9 +68,10 @@ class BagClassifier(BagEstimator):
         def solve(problem: BagProblem, k: int) -> tuple[Floats, list[float], int]:
             return self._solve(problem, self._start(problem, columns, k))
 
+        n_jobs = self.n_jobs if len(problems) > 1 else 1
         with A.few_threads():  # kernels and BLAS release the GIL: threads are enough
             jobs = (delayed(solve)(problem, k) for k, problem in enumerate(problems))
-            solutions = Parallel(n_jobs=self.n_jobs, require="sharedmem")(jobs)
+            solutions = Parallel(n_jobs=n_jobs, require="sharedmem")(jobs)
         self._keep(solutions, columns)
         return self
 

@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from tag2box.mil.affine import Affine
 from tag2box.mil.lbfgs import lbfgs
 from tag2box.mil.losses import Loss, squared_hinge
+from tag2box.runtime.compiled import kernel
 
 __all__ = ["BagObjective", "BagProblem", "andrews_start", "warn_not_converged"]
 
@@ -61,7 +62,7 @@ class BagObjective:
         p = self.problem
         f, u = self.maximum(scores, p.offsets)
         value, slope = self.bag_loss(p.y * f)
-        return float(p.cost @ value), np.repeat(p.cost * slope * p.y, p.sizes) * u
+        return float(p.cost @ value), _times(p.cost * slope * p.y, u, p.offsets)
 
     def adjoint(self, r: Floats) -> Floats:
         """The gradient by θ of what has the derivative r by each score."""
@@ -79,6 +80,16 @@ def andrews_start(problem: BagProblem) -> Floats:
     # It is only a start: a hundredth of the first gradient is near enough.
     objective = BagObjective(means, squared_hinge, _mean, by_rows=True)
     return lbfgs(objective, np.zeros(problem.A.n_weights), 200, 1e-2).theta
+
+
+@kernel
+def _times(factors: Floats, u: Floats, offsets: Ints) -> Floats:
+    """u, each bag's part times its factor: one pass, where `np.repeat` takes three."""
+    out = np.empty_like(u)
+    for i in range(len(factors)):
+        for j in range(offsets[i], offsets[i + 1]):
+            out[j] = factors[i] * u[j]
+    return out
 
 
 def _mean(scores: Floats, offsets: Ints) -> tuple[Floats, Floats]:
