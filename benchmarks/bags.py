@@ -11,9 +11,11 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
 from benchmarks import Line, data
+from tag2box.mil.per_instance import PerInstance
+from tag2box.mil.scaling import InstanceScaler
 from tag2box.mil.smooth_latent import SmoothLatentSVC
 from tag2box.mil.smoothing import segment_max
-from tag2box.reproduce.mil_sets import CenterAndNormalize, load_set
+from tag2box.reproduce.mil_sets import load_set
 
 ROUNDS, MAX_ALTERNATIONS = 3, 50
 OURS = {"C": 1.0, "mu": 0.7, "tol": 1e-3}
@@ -21,9 +23,10 @@ MEMORY = """
 import sys
 from pathlib import Path
 from tag2box.mil.smooth_latent import SmoothLatentSVC
-from tag2box.reproduce.mil_sets import CenterAndNormalize, load_set
+from tag2box.mil import InstanceScaler, PerInstance
+from tag2box.reproduce.mil_sets import load_set
 bags, y = load_set(Path(sys.argv[1]), "trec1")
-bags = CenterAndNormalize().fit(bags).transform(bags)
+bags = PerInstance(InstanceScaler("normalize")).fit_transform(bags)
 if sys.argv[2] == "fit":
     SmoothLatentSVC(C=10.0, mu=0.7).fit(bags, y)
 status = open("/proc/self/status").read()  # the peak of this process; getrusage's counts its parent's too
@@ -50,7 +53,7 @@ def ten_folds(bags, y, fit):
     """(seconds of the fits, mean accuracy)."""
     seconds, accuracies = 0.0, []
     for train, test in StratifiedKFold(10, shuffle=True, random_state=0).split(np.zeros(len(y)), y):
-        scale = CenterAndNormalize().fit(bags[train])
+        scale = PerInstance(InstanceScaler("normalize")).fit(bags[train])
         inside, outside = scale.transform(bags[train]), scale.transform(bags[test])
         started = time.perf_counter()
         predict = fit(inside, y[train])

@@ -9,12 +9,13 @@ import numpy as np
 
 from benchmarks import Line
 from tag2box.mil.affine import Affine
+from tag2box.mil.lbfgs import lbfgs
 from tag2box.mil.losses import LOSSES
-from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
+from tag2box.mil.objective import BagObjective, BagProblem
 from tag2box.mil.smoothing import segment_smoothed_max
 from tag2box.training.refinement import RefineConfig
 
-N_IMAGES, N_WINDOWS, D, ROUNDS = 1062, 15, 512, 5
+N_IMAGES, N_WINDOWS, D, ROUNDS = 1062, 15, 512, 30
 
 
 def problem():
@@ -33,12 +34,12 @@ def run():
         bags, LOSSES["squared_hinge"], lambda s, o: segment_smoothed_max(s, o, config.mu), by_rows=True
     )
     zero = np.zeros(D + 1)
-    theta = lbfgs(objective, zero, 200, config.tol)[0]  # compiles
+    theta = lbfgs(objective, zero, 200, config.tol).theta  # compiles
     ours, products = [], []
     for _ in range(ROUNDS):
         start = time.perf_counter()
         with bags.A.few_threads():
-            iterations = lbfgs(objective, zero, 200, config.tol)[2]
+            iterations = len(lbfgs(objective, zero, 200, config.tol).trace) - 1
         ours.append((time.perf_counter() - start) / iterations)
         start = time.perf_counter()
         with bags.A.few_threads():

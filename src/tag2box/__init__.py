@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from tag2box.evaluation.scores import corloc, evaluate
     from tag2box.exports.writing import write_detections
     from tag2box.images import ImageSet, Truth
-    from tag2box.mil.bags import Bags, PerInstance
+    from tag2box.mil.bags import Bags
     from tag2box.mil.latent import LatentSVC
+    from tag2box.mil.per_instance import PerInstance
     from tag2box.mil.smooth_latent import SmoothLatentSVC
     from tag2box.mil.smoothing import simplex_projection, smoothed_max
     from tag2box.neighbors.record import Neighbors
@@ -114,7 +115,7 @@ _HOME = {
     "LatentSVC": "mil.latent",
     "MapsConfig": "description.config",
     "Neighbors": "neighbors.record",
-    "PerInstance": "mil.bags",
+    "PerInstance": "mil.per_instance",
     "RefineConfig": "training.refinement",
     "RetrainConfig": "training.retraining",
     "Scores": "evaluation.record",

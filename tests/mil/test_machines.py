@@ -11,9 +11,9 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import GridSearchCV, KFold, ParameterGrid, StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 from sklearn.svm import SVC, LinearSVC
 
 from tag2box import InputError
@@ -21,8 +21,10 @@ from tag2box.mil import (
     MILES,
     MISVM,
     Bags,
+    BagStackingCV,
     BagStatistics,
     BagWrapper,
+    InstanceScaler,
     LatentSVC,
     LatentSVCCV,
     MiSVM,
@@ -34,6 +36,8 @@ from tag2box.mil import (
     make_bags,
 )
 from tag2box.mil.checks import CHECKS
+from tag2box.mil.latent_cv import path
+from tag2box.mil.search import along, cross_validate
 
 MACHINES = {
     "LatentSVC": LatentSVC(C=10),
@@ -49,6 +53,10 @@ MACHINES = {
         MILES(gamma=0.1), LinearSVC(penalty="l1", dual=False, tol=1e-6, max_iter=100_000, random_state=0)
     ),
     "statistics": make_pipeline(BagStatistics(), MaxAbsScaler(), SVC()),
+    "stacked": BagStackingCV(
+        [(SmoothLatentSVC(), {"C": [1, 10]}), (MISVM(SVC()), {"estimator__C": [1, 10]})], cv=2
+    ),
+    "stacked, the usual": BagStackingCV(cv=2),
     "Nyström": make_pipeline(
         PerInstance(Nystroem(gamma=0.1, n_components=40, random_state=0)), SmoothLatentSVC(C=10)
     ),
@@ -214,7 +222,9 @@ def test_the_alternation_ends_at_its_own_labels(toy, Machine):
         np.testing.assert_array_equal(best, sign)  # a positive in each positive bag, none elsewhere
 
 
-@pytest.mark.parametrize("name", ["SIL", "mi-SVM", "MI-SVM", "LatentSVCCV", "SmoothLatentSVCCV", "noisy-or"])
+@pytest.mark.parametrize(
+    "name", ["SIL", "mi-SVM", "MI-SVM", "LatentSVCCV", "SmoothLatentSVCCV", "noisy-or", "stacked"]
+)
 def test_three_classes_and_weights(name):
     rng = np.random.default_rng(1)
     y = np.arange(45) % 3
@@ -223,8 +233,9 @@ def test_three_classes_and_weights(name):
     )
     model = clone(MACHINES[name]).fit(bags, y)
     assert model.decision_function(bags).shape == (45, 3)
-    assert model.witness(bags).shape == (45, 3)
     assert model.score(bags, y) > 0.8
+    if name != "stacked":  # it has no instance that speaks for all of its machines
+        assert model.witness(bags).shape == (45, 3)
     weight = np.where(y == 2, 0.0, 1.0)
     if name in ("SIL", "mi-SVM", "MI-SVM"):
         with pytest.raises((InputError, ValueError)):
@@ -241,13 +252,11 @@ def test_three_classes_and_weights(name):
 def test_one_path_is_near_every_cold_fit(toy):
     """The path's objective at each setting is about that of a fit from Andrews' start, or better."""
     bags, y = toy
-    from tag2box.mil.latent_cv import path
-
     points = path([0.1, 1, 10], [0.3, 3])
     assert [p["C"] for p in points] == [0.1, 1, 10, 10, 1, 0.1]
     assert [p["mu"] for p in points] == [3, 3, 3, 0.3, 0.3, 0.3]
-    warm = SmoothLatentSVCCV()._along(points, bags, y, None)
-    for point, model in zip(points, warm, strict=True):
+    warm = along(SmoothLatentSVC(), points, bags, y, bags, warm=True)
+    for point, (model, _) in zip(points, warm, strict=True):
         cold = SmoothLatentSVC(**point).fit(bags, y)
         assert model.objective_ <= 1.1 * cold.objective_
 
@@ -260,6 +269,77 @@ def test_the_choice_is_that_of_a_grid_search(toy):
     np.testing.assert_allclose(model.scores_.mean(axis=0), search.cv_results_["mean_test_score"])
     with pytest.raises(InputError, match="take fewer folds"):
         LatentSVCCV(cv=KFold(2)).fit(bags[:12], np.arange(12) < 4)
+
+
+@pytest.mark.parametrize("method", ["normalize", "standardize"])
+def test_scaling_looks_at_numbers_and_not_at_their_format(toy, method):
+    rng = np.random.default_rng(0)
+    text = np.where(rng.random((40, 60)) < 0.05, rng.random((40, 60)), 0)
+    for X in (toy[0].X, text):
+        scaler = InstanceScaler(method).fit(X)
+        other = InstanceScaler(method).fit(sparse.csr_array(X))
+        assert scaler.mostly_zeros_ == other.mostly_zeros_ == (X is text)
+        found = other.transform(sparse.csr_array(X))
+        assert sparse.issparse(found) == (X is text)
+        np.testing.assert_allclose(found.toarray() if X is text else found, scaler.transform(X))
+        if method == "normalize":
+            centered = X if X is text else X - X.mean(axis=0)
+            lengths = np.linalg.norm(centered, axis=1, keepdims=True)
+            np.testing.assert_allclose(scaler.transform(X), centered / np.where(lengths, lengths, 1))
+        else:  # gamma="scale" is 1
+            assert SVC().fit(scaler.transform(X), np.arange(len(X)) % 2)._gamma == pytest.approx(1)
+
+
+def test_far_z_scores_are_clipped():
+    X = np.zeros((50, 3)) + np.arange(50)[:, None] % 7
+    scaler = InstanceScaler().fit(X)
+    most = np.abs(scaler.transform(np.full((1, 3), 1e9)))
+    np.testing.assert_allclose(scaler.transform(np.full((1, 3), 1e6)), most)
+
+
+def test_a_search_transforms_once_for_all_settings_of_the_last_step(toy, monkeypatch):
+    """And its scores are those of GridSearchCV, which transforms for each."""
+    bags, y = toy
+    calls = []
+    transform = SetKernel.transform
+    monkeypatch.setattr(SetKernel, "transform", lambda *a: calls.append(1) or transform(*a))
+    pipeline = make_pipeline(SetKernel(), SVC(kernel="precomputed"))
+    points = list(ParameterGrid({"setkernel__gamma": [0.1, 1.0], "svc__C": [0.1, 1, 10]}))
+    folds = list(StratifiedKFold(3).split(bags, y))
+    tried = cross_validate(pipeline, points, bags, y, folds)
+    assert len(calls) == 3 * 2 * 2  # folds, gammas, and both sides
+    grid = {"setkernel__gamma": [0.1, 1.0], "svc__C": [0.1, 1, 10]}
+    search = GridSearchCV(pipeline, grid, cv=3).fit(bags, y)
+    assert search.cv_results_["params"] == points
+    np.testing.assert_allclose(tried.scores.mean(axis=0), search.cv_results_["mean_test_score"])
+    by_hand = cross_val_predict(pipeline.set_params(**points[4]), bags, y, cv=3, method="decision_function")
+    np.testing.assert_allclose(tried.decisions[4], by_hand)
+
+
+def test_stacking_one_machine_is_its_grid_search_calibrated(toy):
+    """The order of bags is that of the machine; the choice is GridSearchCV's."""
+    bags, y = toy
+    grid = {"C": [0.01, 10]}
+    model = BagStackingCV([(LatentSVC(), grid)], cv=4).fit(bags, y)
+    search = GridSearchCV(LatentSVC(), grid, cv=4).fit(bags, y)
+    assert model.best_params_ == [search.best_params_]
+    assert model.best_scores_ == pytest.approx([search.best_score_])
+    order = np.argsort(search.decision_function(bags))
+    assert np.all(np.diff(model.decision_function(bags)[order]) >= 0)
+
+
+def test_stacking_weighs_machines_by_what_they_know(toy):
+    """A machine that sees noise alone gets a small weight beside one that sees the instances."""
+    bags, y = toy
+    blind = make_pipeline(PerInstance(FunctionTransformer(_blinded)), LatentSVC())
+    model = BagStackingCV([(LatentSVC(C=10), {}), (blind, {})]).fit(bags, y)
+    weights = np.abs(model.final_estimator_.coef_[0])
+    assert weights[0] > 3 * weights[1]
+    assert model.score(bags, y) > 0.9
+
+
+def _blinded(X):
+    return np.random.default_rng(0).normal(size=X.shape)
 
 
 def test_probabilities_are_calibrated():
@@ -296,6 +376,8 @@ def test_scikit_learn_calibrates_any_machine(toy, name):
         (BagStatistics(("median",)), "statistics"),
         (BagStatistics(()), "no statistics"),
         (LatentSVCCV(Cs=[]), "no settings"),
+        (BagStackingCV([]), "no machines"),
+        (PerInstance(InstanceScaler("median")), "method"),
     ],
 )
 def test_wrong_parameters_are_said(toy, machine, said):

@@ -44,7 +44,7 @@ def table1(
     from tag2box.reproduce import show_machines, show_table1
     from tag2box.reproduce.machines import ALL, COLUMNS
     from tag2box.reproduce.mil_sets import SETS
-    from tag2box.reproduce.table1 import run_table1
+    from tag2box.reproduce.table1 import run_table1, stacked
     from tag2box.runtime.files import write_whole
 
     names = [name for item in [*(sets or []), *(more or [])] for name in item.split(",")] or list(SETS)
@@ -54,6 +54,7 @@ def table1(
     options: dict[str, Any] = {"columns": columns, "honest": honest, "workers": workers}
     with shown() as progress:
         cells = run_table1(data, names, range(seeds), out, progress=progress, **options)
+    cells += stacked(cells, data)
     table = show.as_dict(cells, honest)
     write_whole(out / f"{stem}.json", json.dumps(table, indent=2) + "\n")
     write_whole(out / f"{stem}.md", show.as_markdown(table))

@@ -9,24 +9,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tag2box.mil.andrews import MISVM, MiSVM
     from tag2box.mil.bag_statistics import BagStatistics
-    from tag2box.mil.bags import Bags, PerInstance
+    from tag2box.mil.bags import Bags
     from tag2box.mil.checks import check_bag_estimator
     from tag2box.mil.latent import LatentSVC
     from tag2box.mil.latent_cv import LatentSVCCV, SmoothLatentSVCCV
     from tag2box.mil.loading import load_mil
     from tag2box.mil.miles import MILES
+    from tag2box.mil.per_instance import PerInstance
+    from tag2box.mil.scaling import InstanceScaler
     from tag2box.mil.set_kernel import SetKernel
     from tag2box.mil.smooth_latent import SmoothLatentSVC
     from tag2box.mil.smoothing import simplex_projection, smoothed_max
+    from tag2box.mil.stacking import BagStackingCV
     from tag2box.mil.toy import make_bags
     from tag2box.mil.wrapper import BagWrapper
 
 __all__ = [
     "MILES",
     "MISVM",
+    "BagStackingCV",
     "BagStatistics",
     "BagWrapper",
     "Bags",
+    "InstanceScaler",
     "LatentSVC",
     "LatentSVCCV",
     "MiSVM",
@@ -42,15 +47,17 @@ __all__ = [
 ]
 
 _HOME = {
+    "BagStackingCV": "stacking",
     "BagStatistics": "bag_statistics",
     "BagWrapper": "wrapper",
     "Bags": "bags",
+    "InstanceScaler": "scaling",
     "LatentSVC": "latent",
     "LatentSVCCV": "latent_cv",
     "MILES": "miles",
     "MISVM": "andrews",
     "MiSVM": "andrews",
-    "PerInstance": "bags",
+    "PerInstance": "per_instance",
     "SetKernel": "set_kernel",
     "SmoothLatentSVC": "smooth_latent",
     "SmoothLatentSVCCV": "latent_cv",

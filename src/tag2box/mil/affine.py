@@ -54,9 +54,13 @@ class Affine:
         """(n,) scores, in float64 whatever the type of X."""
         if not theta.any():  # solvers start there, or measure their tolerance by it
             return self.shift.copy()
+        return self.change(theta) + self.shift
+
+    def change(self, theta: Floats) -> Floats:
+        """(n,) Xw + βv, by which the scores change along θ."""
         d = self.X.shape[1]
         scores = np.asarray(self.X @ theta[:d].astype(self.X.dtype, copy=False), dtype=np.float64)
-        return scores + self.shift + (self.bias * theta[d] if self.bias > 0 else 0.0)
+        return scores + self.bias * theta[d] if self.bias > 0 else scores
 
     def adjoint(self, r: Floats, *, by_rows: bool = False) -> Floats:
         """Σ_j r_j (x_j, β), the gradient of <r, scores> by θ.
@@ -90,9 +94,8 @@ class Affine:
 def _add_rows(X: NDArray[Any], r: Floats) -> Floats:
     """Σ_j r_j x_j in float64, over the r_j that are not 0."""
     out = np.zeros(X.shape[1])
-    for j in range(len(r)):
-        if r[j] != 0:
-            row, factor = X[j], r[j]
-            for i in range(len(out)):
-                out[i] += factor * row[i]
+    for j in np.flatnonzero(r):
+        row, factor = X[j], r[j]
+        for i in range(len(out)):
+            out[i] += factor * row[i]
     return out

@@ -20,19 +20,12 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from tag2box.errors import InputError
 from tag2box.mil.affine import as_csr, is_sparse
-from tag2box.mil.bag_estimator import (
-    BagEstimator,
-    bag_labels,
-    bag_weights,
-    classes_of,
-    finite_bags,
-    one_against_rest,
-)
+from tag2box.mil.bag_estimator import BagEstimator, bag_weights, one_against_rest
 from tag2box.mil.bag_statistics import segment_mean
 from tag2box.mil.bags import Bags
 from tag2box.mil.smoothing import segment_max
+from tag2box.runtime.checks import check_at_least
 
 __all__ = ["MISVM", "MiSVM"]
 
@@ -65,32 +58,15 @@ class _Andrews(BagEstimator):
         self : estimator
             The fitted estimator.
         """
-        bags = finite_bags(bags)
-        labels = bag_labels(y, len(bags))
-        if self.max_iter < 1:
-            raise InputError(f"max_iter must be at least 1, but it is {self.max_iter}")
-        self.classes_ = classes_of(labels)
-        self.n_features_in_ = bags.X.shape[1]
+        bags, labels = self._begin(bags, y)
+        check_at_least(1, max_iter=self.max_iter)
         weight = None if sample_weight is None else bag_weights(sample_weight, len(bags))
         signs = one_against_rest(labels, self.classes_)
         self.estimators_ = [self._alternate(bags, sign, weight) for sign in signs]
         return self
 
-    def instance_scores(self, bags: Any) -> Floats:
-        """Score every instance.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            The SVM's decision about each instance.
-        """
-        X = self._known(bags).X
-        scores = np.stack([svm.decision_function(X) for svm in self.estimators_], axis=1)
+    def _instance_scores(self, bags: Bags) -> Floats:
+        scores = np.stack([svm.decision_function(bags.X) for svm in self.estimators_], axis=1)
         return scores[:, 0] if len(self.estimators_) == 1 else scores
 
     def _alternate(self, bags: Bags, sign: Floats, weight: Floats | None) -> Any:

@@ -9,15 +9,8 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from tag2box.errors import InputError
 from tag2box.mil.affine import Affine, is_sparse
-from tag2box.mil.bag_estimator import (
-    BagEstimator,
-    bag_labels,
-    bag_weights,
-    check_positive,
-    classes_of,
-    finite_bags,
-    one_against_rest,
-)
+from tag2box.mil.bag_estimator import BagEstimator, bag_weights, check_positive, one_against_rest
+from tag2box.mil.bags import Bags
 from tag2box.mil.losses import loss_named
 from tag2box.mil.objective import BagProblem, andrews_start
 
@@ -59,14 +52,11 @@ class BagClassifier(BagEstimator):
         self : estimator
             The fitted estimator.
         """
-        bags = finite_bags(bags)
-        labels = bag_labels(y, len(bags))
-        self.n_features_in_ = bags.X.shape[1]
+        bags, labels = self._begin(bags, y)
         self._check_parameters()
-        self.classes_ = classes_of(labels)
-        cost = (
-            self.C * bag_weights(sample_weight, len(bags)) * compute_sample_weight(self.class_weight, labels)
-        )
+        cost = self.C * bag_weights(sample_weight, len(bags))
+        if self.class_weight is not None:
+            cost *= compute_sample_weight(self.class_weight, labels)
         if (cost == 0).any():
             bags, labels, cost = bags[cost > 0], labels[cost > 0], cost[cost > 0]
         X, columns = _occupied(bags.X)
@@ -78,26 +68,14 @@ class BagClassifier(BagEstimator):
         def solve(problem: BagProblem, k: int) -> tuple[Floats, list[float], int]:
             return self._solve(problem, self._start(problem, columns, k))
 
+        n_jobs = self.n_jobs if len(problems) > 1 else 1
         with A.few_threads():  # kernels and BLAS release the GIL: threads are enough
             jobs = (delayed(solve)(problem, k) for k, problem in enumerate(problems))
-            solutions = Parallel(n_jobs=self.n_jobs, require="sharedmem")(jobs)
+            solutions = Parallel(n_jobs=n_jobs, require="sharedmem")(jobs)
         self._keep(solutions, columns)
         return self
 
-    def instance_scores(self, bags: Any) -> Floats:
-        """Score every instance.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            The linear score of each instance.
-        """
-        bags = self._known(bags)
+    def _instance_scores(self, bags: Bags) -> Floats:
         scores = np.asarray(bags.X @ self.coef_.T + self.intercept_, dtype=np.float64)
         return scores[:, 0] if len(self.coef_) == 1 else scores
 

@@ -1,7 +1,7 @@
 """The contract of every classifier of bags that scores instances, and the checks that all of them share.
 
-A machine says how instances are scored (`instance_scores`) and how a bag's score is made of its instances'
-(`_bag_scores`); `decision_function`, `witness` and `predict` follow.
+A machine says how instances are scored (`_instance_scores`) and how a bag's score is made of its instances'
+(`_bag_scores`); `instance_scores`, `decision_function`, `witness` and `predict` follow.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,7 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_instances,) or (n_instances, n_classes)
             The score of each instance.
         """
-        raise NotImplementedError
+        return self._instance_scores(self._known(bags))
 
     def decision_function(self, bags: Any) -> Floats:
         """Score every bag.
@@ -103,14 +103,25 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[chosen])
 
+    def _instance_scores(self, bags: Bags) -> Floats:
+        raise NotImplementedError
+
     def _bag_scores(self, scores: Floats, offsets: Ints) -> Floats:
         return segment_max(scores, offsets)[0]
 
     def _per_class(self, bags: Bags, function: Callable[[Floats], Any]) -> Any:
-        scores = self.instance_scores(bags)
+        scores = self._instance_scores(bags)
         if scores.ndim == 1:
             return function(scores)
         return np.stack([function(column) for column in scores.T], axis=1)
+
+    def _begin(self, bags: Any, y: ArrayLike) -> tuple[Bags, NDArray[Any]]:
+        """What `fit` is given, checked; the classes and the number of features are noted."""
+        checked = finite_bags(bags)
+        labels = bag_labels(y, len(checked))
+        self.classes_ = classes_of(labels)
+        self.n_features_in_ = checked.X.shape[1]
+        return checked, labels
 
     def _known(self, bags: Any) -> Bags:
         check_is_fitted(self)

@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted
 
 from tag2box.errors import InputError
 from tag2box.mil.affine import as_csr, is_sparse
 
-__all__ = ["Bags", "PerInstance", "as_bags"]
+__all__ = ["Bags", "as_bags"]
 
 
 class Bags:
@@ -168,73 +166,6 @@ def as_bags(bags: Any) -> Bags:
         f"expected Bags or a list of matrices, one per bag, but got {type(bags).__name__}: "
         "wrap it as Bags(X, offsets) or Bags.from_instances(X, bag_ids)"
     )
-
-
-class PerInstance(TransformerMixin, BaseEstimator):
-    """Apply a scikit-learn transformer to the instances of bags.
-
-    The transformer is fitted without labels: bags have them, instances do not.
-
-    Parameters
-    ----------
-    transformer : transformer
-        A scikit-learn transformer of matrices, such as `StandardScaler`.
-
-    Attributes
-    ----------
-    transformer_ : transformer
-        The fitted transformer.
-
-    Examples
-    --------
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> import tag2box as t2b
-    >>> bags = t2b.Bags([[0.0], [2.0], [4.0]], offsets=[0, 2, 3])
-    >>> t2b.PerInstance(StandardScaler(with_std=False)).fit_transform(bags)[1].tolist()
-    [[2.0]]
-    >>> model = make_pipeline(t2b.PerInstance(StandardScaler()), t2b.SmoothLatentSVC())
-    >>> model.fit(bags, [-1, 1]).predict(bags).tolist()
-    [-1, 1]
-    """
-
-    def __init__(self, transformer: Any) -> None:
-        self.transformer = transformer
-
-    def fit(self, bags: Any, y: Any = None) -> "PerInstance":  # noqa: ARG002
-        """Fit the transformer on all instances.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-        y : None
-            Ignored, present for scikit-learn's sake.
-
-        Returns
-        -------
-        PerInstance
-            The fitted transformer.
-        """
-        self.transformer_ = clone(self.transformer).fit(as_bags(bags).X)
-        return self
-
-    def transform(self, bags: Any) -> Bags:
-        """Transform the instances of bags.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        Bags
-            The same bags with their instances transformed.
-        """
-        check_is_fitted(self)
-        bags = as_bags(bags)
-        return Bags(self.transformer_.transform(bags.X), bags.offsets)
 
 
 def _matrix(X: Any) -> Any:

@@ -17,7 +17,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
-from tag2box.mil.bags import Bags, PerInstance
+from tag2box.mil.bags import Bags
+from tag2box.mil.per_instance import PerInstance
 from tag2box.mil.toy import make_bags
 
 __all__ = ["CHECKS", "check_bag_estimator"]

@@ -2,30 +2,27 @@
 
 In each fold the settings are visited so that neighbors on the path differ by one step: C goes up and down,
 μ falls from the smoothest problem to the sharpest. Each fit starts where the last one ended. The decisions
-about the bags that a fold leaves out are kept: at the chosen setting they calibrate probabilities,
-
-    P(y = +1 | f) = 1 / (1 + exp(-(a f + b)))    (Platt 1999, with his targets)
+about the bags that a fold leaves out, at the chosen setting, calibrate probabilities.
 """
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import accuracy_score, get_scorer
+from scipy.special import expit
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
-from tag2box.errors import InputError
-from tag2box.mil.bag_estimator import BagEstimator, bag_labels, bag_weights, classes_of, finite_bags
+from tag2box.mil.bag_estimator import BagEstimator, bag_weights
 from tag2box.mil.bags import Bags
+from tag2box.mil.calibration import fit_sigmoids, log_odds
 from tag2box.mil.latent import LatentSVC
+from tag2box.mil.search import Point, accuracy, along, cross_validate
 from tag2box.mil.smooth_latent import SmoothLatentSVC
 
 __all__ = ["LatentSVCCV", "SmoothLatentSVCCV", "path"]
 
 Floats = NDArray[np.float64]
-Point = dict[str, float]
 
 
 def path(Cs: ArrayLike, mus: ArrayLike | None = None) -> list[Point]:
@@ -40,6 +37,7 @@ def path(Cs: ArrayLike, mus: ArrayLike | None = None) -> list[Point]:
 class _LatentCV(BagEstimator):
     """The choice; who inherits has the machine and the path."""
 
+    _kind: type[BagEstimator]
     cv: Any
     scoring: Any
     estimator: Any
@@ -61,38 +59,21 @@ class _LatentCV(BagEstimator):
         self : estimator
             The fitted estimator.
         """
-        bags = finite_bags(bags)
-        labels = bag_labels(y, len(bags))
+        bags, labels = self._begin(bags, y)
         weight = None if sample_weight is None else bag_weights(sample_weight, len(bags))
-        self.classes_ = classes_of(labels)
-        self.n_features_in_ = bags.X.shape[1]
+        machine = self._kind() if self.estimator is None else self.estimator
+        score = accuracy if self.scoring is None else get_scorer(self.scoring)
+        folds = list(check_cv(self.cv, labels, classifier=True).split(np.zeros(len(bags)), labels))
         points = self._points()
-        if not points:
-            raise InputError("no settings to choose from: give at least one C, and one mu")
-        scores, decisions = self._cross_validate(bags, labels, weight, points)
-        chosen = int(scores.mean(axis=0).argmax())  # the first among equals: the smoothest
-        for model in self._along(points[: chosen + 1], bags, labels, weight):
+        tried = cross_validate(machine, points, bags, labels, folds, weight, score=score, warm=True)
+        for model, _ in along(machine, points[: tried.best + 1], bags, labels, bags, weight, warm=True):
             self.estimator_ = model
-        self.path_, self.scores_ = points, scores
-        self.best_params_, self.best_score_ = points[chosen], float(scores.mean(axis=0)[chosen])
+        self.path_, self.scores_ = points, tried.scores
+        self.best_params_ = points[tried.best]
+        self.best_score_ = float(tried.scores.mean(axis=0)[tried.best])
         self.coef_, self.intercept_ = self.estimator_.coef_, self.estimator_.intercept_
-        self.calibration_ = _platt(decisions[chosen], labels, self.classes_)
+        self.calibration_ = fit_sigmoids(tried.decisions[tried.best], labels, self.classes_)
         return self
-
-    def instance_scores(self, bags: Any) -> Floats:
-        """Score every instance.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            The linear score of each instance.
-        """
-        return np.asarray(self.estimator_.instance_scores(self._known(bags)))
 
     def predict_proba(self, bags: Any) -> Floats:
         """Predict the probability of every class, calibrated by bags that the fits had not seen.
@@ -107,70 +88,19 @@ class _LatentCV(BagEstimator):
         ndarray of shape (n_bags, n_classes)
             The probabilities.
         """
-        scores = self.decision_function(bags)
-        columns = scores[:, None] if scores.ndim == 1 else scores
-        odds = columns * self.calibration_[:, 0] + self.calibration_[:, 1]
-        likely = 1 / (1 + np.exp(-np.clip(odds, -500, 500)))
-        if scores.ndim == 1:
+        likely = expit(log_odds(self.decision_function(bags), self.calibration_))
+        if likely.shape[1] == 1:
             return np.hstack([1 - likely, likely])
         return np.asarray(likely / likely.sum(axis=1, keepdims=True))
+
+    def _instance_scores(self, bags: Bags) -> Floats:
+        return np.asarray(self.estimator_.instance_scores(bags))
 
     def _bag_scores(self, scores: Floats, offsets: NDArray[np.int64]) -> Floats:
         return np.asarray(self.estimator_._bag_scores(scores, offsets))
 
     def _points(self) -> list[Point]:
         raise NotImplementedError
-
-    def _machine(self) -> Any:
-        raise NotImplementedError
-
-    def _along(self, points: list[Point], bags: Bags, y: NDArray[Any], weight: Floats | None) -> Any:
-        """The machine at each point of the path, each fit started from the last; always the same object."""
-        model = clone(self._machine() if self.estimator is None else self.estimator)
-        for point in points:
-            yield model.set_params(**point, warm_start=True).fit(bags, y, weight)
-
-    def _cross_validate(
-        self, bags: Bags, y: NDArray[Any], weight: Floats | None, points: list[Point]
-    ) -> tuple[Floats, Floats]:
-        """(n_folds, n_points) scores, and (n_points, n_bags[, n_classes]) decisions about bags left out."""
-        score = _accuracy if self.scoring is None else get_scorer(self.scoring)
-        columns = (len(self.classes_),) if len(self.classes_) > 2 else ()
-        folds = list(check_cv(self.cv, y, classifier=True).split(np.zeros(len(y)), y))
-        scores = np.empty((len(folds), len(points)))
-        decisions = np.full((len(points), len(y), *columns), np.nan)
-        for i, (train, test) in enumerate(folds):
-            if len(np.unique(y[train])) < len(self.classes_):
-                raise InputError("a fold leaves out all bags of a class: take fewer folds")
-            inside = None if weight is None else weight[train]
-            for k, model in enumerate(self._along(points, bags[train], y[train], inside)):
-                decisions[k, test] = model.decision_function(bags[test])
-                scores[i, k] = score(model, bags[test], y[test])
-        return scores, decisions
-
-
-def _accuracy(model: Any, bags: Bags, y: NDArray[Any]) -> float:
-    return float(accuracy_score(y, model.predict(bags)))
-
-
-def _platt(decisions: Floats, y: NDArray[Any], classes: NDArray[Any]) -> Floats:
-    """(1 or n_classes, 2) slope and offset of each sigmoid. Bags that no fold left out take no part."""
-    columns = decisions[:, None] if decisions.ndim == 1 else decisions
-    seen = np.isfinite(columns).all(axis=1)
-    names = classes if len(classes) > 2 else classes[1:]
-    sides = ((y == name)[seen] for name in names)
-    return np.array([_sigmoid(f, side) for f, side in zip(columns[seen].T, sides, strict=True)])
-
-
-def _sigmoid(f: Floats, positive: NDArray[np.bool_]) -> tuple[float, float]:
-    """Platt's targets, (n₊ + 1)/(n₊ + 2) and 1/(n₋ + 2), as two weighted copies of every bag."""
-    n = int(positive.sum())
-    target = np.where(positive, (n + 1) / (n + 2), 1 / (len(f) - n + 2))
-    scale = np.abs(f).max() or 1.0  # the solver wants numbers around 1
-    side = np.repeat([True, False], len(f))
-    model = LogisticRegression(C=1e10, tol=1e-8, max_iter=1000)
-    model.fit(np.tile(f / scale, 2)[:, None], side, np.concatenate([target, 1 - target]))
-    return float(model.coef_[0, 0] / scale), float(model.intercept_[0])
 
 
 class LatentSVCCV(_LatentCV):
@@ -225,6 +155,8 @@ class LatentSVCCV(_LatentCV):
     (60, 2)
     """
 
+    _kind = LatentSVC
+
     def __init__(
         self,
         Cs: Any = (0.1, 1.0, 10.0, 100.0),
@@ -240,9 +172,6 @@ class LatentSVCCV(_LatentCV):
 
     def _points(self) -> list[Point]:
         return path(self.Cs)
-
-    def _machine(self) -> LatentSVC:
-        return LatentSVC()
 
 
 class SmoothLatentSVCCV(_LatentCV):
@@ -299,6 +228,8 @@ class SmoothLatentSVCCV(_LatentCV):
     True
     """
 
+    _kind = SmoothLatentSVC
+
     def __init__(
         self,
         Cs: Any = (0.1, 1.0, 10.0, 100.0),
@@ -316,6 +247,3 @@ class SmoothLatentSVCCV(_LatentCV):
 
     def _points(self) -> list[Point]:
         return path(self.Cs, self.mus)
-
-    def _machine(self) -> SmoothLatentSVC:
-        return SmoothLatentSVC()

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from tag2box.errors import InputError
 from tag2box.mil.bag_classifier import BagClassifier
 from tag2box.mil.bag_estimator import check_positive
+from tag2box.mil.lbfgs import lbfgs
 from tag2box.mil.losses import LOSSES, SMOOTH
-from tag2box.mil.objective import BagObjective, BagProblem, lbfgs, warn_not_converged
+from tag2box.mil.objective import BagObjective, BagProblem, warn_not_converged
 from tag2box.mil.smoothing import OMEGAS, segment_smoothed_max
 from tag2box.runtime.checks import check_choice
 
@@ -75,7 +76,7 @@ class SmoothLatentSVC(BagClassifier):
     objective_ : float or ndarray of shape (n_classes,)
         The value of the objective at the solution.
     objective_trace_ : list of float, or list of such lists
-        The objective at the start and at the end.
+        The objective at the start and after every iteration.
     n_iter_ : int or ndarray of shape (n_classes,)
         The number of iterations.
     n_features_in_ : int
@@ -153,8 +154,7 @@ class SmoothLatentSVC(BagClassifier):
     def _solve(self, problem: BagProblem, theta: Floats) -> tuple[Floats, list[float], int]:
         maximum = partial(segment_smoothed_max, mu=self.mu, omega=self.omega, top=self.top)
         objective = BagObjective(problem, LOSSES[self.loss], maximum, by_rows=True)
-        start = objective(theta)[0]
-        theta, end, n_iter = lbfgs(objective, theta, self.max_iter, self.tol)
-        if n_iter >= self.max_iter:
+        minimum = lbfgs(objective, theta, self.max_iter, self.tol)
+        if not minimum.converged:
             warn_not_converged("iterations", self.max_iter)
-        return theta, [start, end], n_iter
+        return minimum.theta, minimum.trace, len(minimum.trace) - 1

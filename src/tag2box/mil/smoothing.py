@@ -46,8 +46,7 @@ def simplex_projection(v: ArrayLike) -> Floats:
     >>> t2b.simplex_projection([0.5, 2.0, 1.5]).tolist()
     [0.0, 0.75, 0.25]
     """
-    v = _scores(v)
-    return _project(v)
+    return _project(_scores(v))
 
 
 def smoothed_max(scores: ArrayLike, mu: float, omega: str = "l2") -> tuple[float, Floats]:
@@ -125,9 +124,25 @@ def _scores(v: ArrayLike) -> Floats:
 
 
 @kernel
-def _threshold(v: Floats) -> float:
-    """τ with Σ max(v - τ, 0) = 1, by random pivots (Duchi et al. 2008). `v` is a scratch copy."""
-    start, stop = 0, len(v)
+def _threshold(v: Floats, n: int) -> float:
+    """τ with Σ max(v - τ, 0) = 1 over the first n of `v`, which is a scratch copy.
+
+    Some passes of Michelot (1986) leave out what lies below a lower bound of τ: often that is all, and random
+    pivots (Duchi et al. 2008) find τ among the rest in linear time.
+    """
+    start, stop = 0, n
+    for _ in range(8):
+        total, kept = -1.0, 0
+        for i in range(stop):
+            total += v[i]
+        bound = total / stop
+        for i in range(stop):
+            if v[i] > bound:
+                v[kept] = v[i]
+                kept += 1
+        if kept == stop:
+            return bound
+        stop = kept
     total, count = 0.0, 0  # of the values known to lie above τ
     state = np.uint64(88172645463325252)
     while start < stop:
@@ -156,10 +171,8 @@ def _threshold(v: Floats) -> float:
 @kernel
 def _project(v: Floats) -> Floats:
     highest = v.max()  # taken off first: v may be s/μ with a tiny μ
-    tau = _threshold(v - highest)
-    out = np.empty_like(v)
-    for i in range(len(v)):
-        out[i] = max(v[i] - highest - tau, 0.0)
+    tau = _threshold(v - highest, len(v))
+    out: Floats = np.maximum(v - highest - tau, 0.0)
     return out
 
 
@@ -167,26 +180,44 @@ def _project(v: Floats) -> Floats:
 def _segment_l2(s: Floats, offsets: Ints, mu: float, top: int) -> tuple[Floats, Floats]:
     value = np.empty(len(offsets) - 1)
     weights = np.zeros_like(s)
+    near, scratch = np.empty_like(s), np.empty_like(s)
+    where = np.empty(len(s), np.intp)
     for i in range(len(offsets) - 1):
-        a, b = offsets[i], offsets[i + 1]
-        highest = s[a:b].max()
-        v = (s[a:b] - highest) / mu
-        n = min(top, b - a)
-        while True:
-            best = v.copy() if n == b - a else np.partition(v, b - a - n)[b - a - n :]
-            least = best.min()
-            tau = _threshold(best)
-            if n == b - a or least <= tau:  # the certificate: ‖u'‖₀ < N
-                break
-            n = min(2 * n, b - a)
+        first = offsets[i]
+        for j in range(offsets[i] + 1, offsets[i + 1]):
+            if s[j] > s[first]:
+                first = j
+        highest = s[first]
+        where[0], near[0], scratch[0] = first, 0.0, 0.0
+        count, bound = 1, -1.0  # (Σ v - 1) / n of those taken is never above τ: what lies below it has u = 0
+        for j in range(offsets[i], offsets[i + 1]):
+            if s[j] > highest + mu * bound and j != first:
+                v = (s[j] - highest) / mu
+                where[count], near[count], scratch[count] = j, v, v
+                count += 1
+                bound += (v - bound) / count
+        tau = _threshold(scratch, count) if count <= top else _threshold_of_best(near[:count], top)
         inner, square = 0.0, 0.0
-        for j in range(a, b):
-            u = max(v[j - a] - tau, 0.0)
-            weights[j] = u
-            inner += u * v[j - a]
+        for k in range(count):
+            u = max(near[k] - tau, 0.0)
+            weights[where[k]] = u
+            inner += u * near[k]
             square += u * u
         value[i] = highest + mu * (inner - square / 2)
     return value, weights
+
+
+@kernel
+def _threshold_of_best(v: Floats, n: int) -> float:
+    """The same τ from the n best alone; n grows until one of them lies below τ: the certificate ‖u'‖₀ < N."""
+    while n < len(v):
+        best = np.partition(v, len(v) - n)[len(v) - n :]
+        least = best[0]
+        tau = _threshold(best, n)
+        if least <= tau:
+            return tau
+        n *= 2
+    return _threshold(v.copy(), len(v))
 
 
 @kernel

@@ -17,7 +17,8 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from tag2box.errors import InputError
-from tag2box.mil.bag_estimator import BagEstimator, bag_labels, bag_weights, classes_of, finite_bags
+from tag2box.mil.bag_estimator import BagEstimator, bag_weights
+from tag2box.mil.bags import Bags
 from tag2box.mil.smoothing import segment_max
 from tag2box.runtime.checks import check_choice
 
@@ -121,36 +122,20 @@ class BagWrapper(BagEstimator):
         BagWrapper
             The fitted estimator.
         """
-        bags = finite_bags(bags)
-        labels = bag_labels(y, len(bags))
+        bags, labels = self._begin(bags, y)
         check_choice("pooling", self.pooling, tuple(POOLINGS))
         if self.pooling == "noisy_or" and not _gives_probabilities(self):
             raise InputError("noisy_or needs probabilities: take a classifier that has predict_proba")
-        self.classes_ = classes_of(labels)
-        self.n_features_in_ = bags.X.shape[1]
         weights = {}
         if sample_weight is not None:
             weights["sample_weight"] = np.repeat(bag_weights(sample_weight, len(bags)), bags.sizes)
         self.estimator_ = clone(self.estimator).fit(bags.X, np.repeat(labels, bags.sizes), **weights)
         return self
 
-    def instance_scores(self, bags: Any) -> Floats:
-        """Score every instance.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            The probability of each instance, or its `decision_function`.
-        """
-        X = self._known(bags).X
+    def _instance_scores(self, bags: Bags) -> Floats:
         if not _gives_probabilities(self):
-            return np.asarray(self.estimator_.decision_function(X), dtype=np.float64)
-        scores = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
+            return np.asarray(self.estimator_.decision_function(bags.X), dtype=np.float64)
+        scores = np.asarray(self.estimator_.predict_proba(bags.X), dtype=np.float64)
         return scores[:, 1] if scores.shape[1] == 2 else scores
 
     def decision_function(self, bags: Any) -> Floats:

@@ -1,11 +1,13 @@
 """`reproduce table1 --all` for people and machines: every machine, both protocols, and published figures."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
 from rich.table import Table
 
+from tag2box.reproduce.machines import STACKED
 from tag2box.reproduce.mil_sets import SETS
 from tag2box.reproduce.table1 import FOLDS, INNER_FOLDS, PAPER, PROTOCOLS, Cell
 
@@ -72,10 +74,12 @@ def _row(cells: Sequence[Cell], seeds: Sequence[int], protocols: Sequence[str]) 
         same = [cell for cell in cells if cell.column == machine]
         row[machine] = {p: _figure([cell.accuracy(p) for cell in same]) for p in protocols}
         row[machine]["seconds"] = round(float(np.mean([cell.seconds for cell in same])), 2)
-    by_seed = [[cell for cell in cells if cell.seed == seed] for seed in seeds]
+    single = [cell for cell in cells if cell.column not in STACKED]
+    by_seed = [[cell for cell in single if cell.seed == seed] for seed in seeds]
     chosen: dict[str, Any] = {p: _figure([chosen_accuracy(each, p) for each in by_seed]) for p in protocols}
-    chosen["seconds"] = round(sum(figures["seconds"] for figures in row.values()), 2)
-    return row | {CHOSEN: chosen}
+    chosen["seconds"] = round(sum(row[machine]["seconds"] for machine in row if machine not in STACKED), 2)
+    stacked = {machine: row.pop(machine) for machine in STACKED if machine in row}
+    return row | {CHOSEN: chosen} | stacked
 
 
 def _figure(values: Sequence[float]) -> dict[str, float]:
@@ -87,39 +91,53 @@ def _legend(protocol: str, table: dict[str, Any]) -> str:
     if protocol == "honest":
         how = f"settings chosen by {INNER_FOLDS}-fold cross-validation inside each training part"
     spread = f"± is the spread over {len(table['seeds'])} seed(s)"
-    return f"{protocol.capitalize()} protocol: {how}. {spread}; in `{CHOSEN}` the machine is chosen, too."
+    return (
+        f"{protocol.capitalize()} protocol: {how}. {spread}; in `{CHOSEN}` the machine is chosen, too. "
+        "CPU seconds are those of ten folds, all settings. Rows with a year are published figures, each by a "
+        "protocol of its own."
+    )
 
 
-def _rows(table: dict[str, Any], protocol: str) -> list[list[str]]:
-    machines = _machines(table)
-    body = [[name, *(_text(row[m][protocol]) for m in machines)] for name, row in table["machines"].items()]
-    seconds = [sum(row[m]["seconds"] for row in table["machines"].values()) for m in machines]
-    mean = [f"{table['mean_over_sets'][protocol][machine]:.1f}" for machine in machines]
-    return [*body, ["mean", *mean], ["CPU s", *(f"{each:.0f}" for each in seconds)]]
+def _rows(table: dict[str, Any], protocol: str, sets: Sequence[str]) -> list[list[str]]:
+    """A row per machine, then one per source: the figures of these sets, their mean, and seconds."""
+    rows = []
+    for machine in next(iter(table["machines"].values())):
+        cells = [table["machines"][name][machine] for name in sets]
+        mean = np.mean([cell[protocol]["mean"] for cell in cells])
+        seconds = sum(cell["seconds"] for cell in cells)
+        rows.append([machine, *(_text(cell[protocol]) for cell in cells), f"{mean:.1f}", f"{seconds:.0f}"])
+    for source, figures in table["published"].items():
+        known = [figures[name] for name in sets if name in figures]
+        shown = (f"{figures[name]:.1f}" if name in figures else "" for name in sets)
+        if known:
+            rows.append([source, *shown, f"{np.mean(known):.1f}" if len(known) == len(sets) else "", ""])
+    return rows
 
 
-def _machines(table: dict[str, Any]) -> list[str]:
-    return list(next(iter(table["machines"].values())))
+def _head(sets: Sequence[str]) -> list[str]:
+    return ["", *sets, "mean", "CPU s"]
 
 
 def _text(figure: dict[str, float]) -> str:
     return f"{figure['mean']:.1f}±{figure['std_over_seeds']:.1f}"
 
 
-def _published_rows(table: dict[str, Any]) -> list[list[str]]:
-    return [
-        [source, *(f"{row[name]:.1f}" if name in row else "" for name in table["machines"])]
-        for source, row in table["published"].items()
-    ]
+def _parts(table: dict[str, Any]) -> list[list[str]]:
+    """Sets that are printed together: those that are not text, and text. All of them are too wide."""
+    both = ([name for name in table["machines"] if name.startswith("trec") == text] for text in (False, True))
+    return [part for part in both if part]
 
 
 def as_rich(table: dict[str, Any]) -> list[Table]:
-    """For a terminal: a table per protocol."""
-    views = []
-    for protocol in table["protocols"]:
-        view = Table("set", *_machines(table), title=TITLE, caption=_legend(protocol, table))
-        for row in _rows(table, protocol):
-            view.add_row(*row, end_section=row[0] in ("musk2", "tiger", "trec10", "mean"))
+    """For a terminal: tables for each protocol."""
+    views, parts = [], _parts(table)
+    for protocol, sets in product(table["protocols"], parts):
+        view = Table(box=None, padding=(0, 1, 0, 0), title=f"{TITLE}; {protocol} protocol")
+        for column in _head(sets):
+            view.add_column(column, no_wrap=True, justify="right" if column else "left")
+        for row in _rows(table, protocol, sets):
+            view.add_row(*row, style="dim" if row[0] in table["published"] else None)
+        view.caption = _legend(protocol, table) if sets is parts[-1] else None
         views.append(view)
     return views
 
@@ -127,17 +145,9 @@ def as_rich(table: dict[str, Any]) -> list[Table]:
 def as_markdown(table: dict[str, Any]) -> str:
     """For a page."""
     lines = [f"# {TITLE}"]
+    sets = list(table["machines"])
     for protocol in table["protocols"]:
-        lines += [
-            "",
-            _legend(protocol, table),
-            "",
-            *_markdown(["set", *_machines(table)], _rows(table, protocol)),
-        ]
-    lines += ["", "Published figures, each by a protocol of its own:", ""]
-    lines += _markdown(["source", *table["machines"]], _published_rows(table))
+        lines += ["", _legend(protocol, table), ""]
+        rows = (_head(sets), ["---"] * (len(sets) + 3), *_rows(table, protocol, sets))
+        lines += [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join(lines) + "\n"
-
-
-def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *rows)]

@@ -5,30 +5,37 @@ where other `columns` are asked for, other machines (`machines`) by the same pro
 of the 10 folds they are chosen by cross-validation inside its training part.
 
 The unit of work is a fold of one set, seed and column. A cell (all its folds) is saved when it is complete,
-so a run that was stopped goes on with the next cell.
+so a run that was stopped goes on with the next cell. What is stacked is made of the cells of its machines.
 """
 
 import json
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import StratifiedKFold
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.model_selection import ParameterGrid, StratifiedKFold
 
 from tag2box.mil.bags import Bags
-from tag2box.reproduce.machines import ALL, COLUMNS, MACHINES
+from tag2box.mil.calibration import fit_sigmoids, log_odds
+from tag2box.mil.scaling import mostly_zeros
+from tag2box.mil.search import Fold, Point, cross_validate
+from tag2box.mil.stacking import fit_stack
+from tag2box.mil.usual import Choice
+from tag2box.reproduce.machines import ALL, COLUMNS, STACKED, machines
 from tag2box.reproduce.mil_sets import load_set
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import write_whole
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = ["PAPER", "PROTOCOLS", "Cell", "run_table1"]
+__all__ = ["PAPER", "PROTOCOLS", "Cell", "run_table1", "stacked"]
 
 PROTOCOLS = ("paper", "honest")
 # The paper's Table 1, in the order of COLUMNS.
@@ -53,15 +60,19 @@ FOLDS, INNER_FOLDS = 10, 3
 class Cell:
     """What one set, seed and column gave: `fold_accuracy` of each fold at each grid point, (10, n_grid).
 
-    `inner_accuracy`, for the honest protocol, is that of the cross-validation inside each training part.
+    For the honest protocol, `inner_accuracy` is that of the cross-validation inside each training part, and
+    the log odds are those at the setting which it chose: of the bags of each fold, and of its training part
+    by the folds inside.
     """
 
     name: str
     seed: int
     column: str
-    grid: list[dict[str, Any]]
+    grid: list[Point]
     fold_accuracy: list[list[float]]
     inner_accuracy: list[list[float]] | None
+    odds: list[list[float]] | None = None
+    inner_odds: list[list[float]] | None = None
     seconds: float = field(default=0.0, compare=False)  # of a processor, ten outer folds, all settings
 
     def accuracy(self, protocol: str) -> float:
@@ -75,15 +86,24 @@ class Cell:
         return float(100 * folds[np.arange(len(folds)), chosen].mean())
 
 
-@dataclass(frozen=True)
-class _Fold:
+class _Task(NamedTuple):
     folder: str
     name: str
     seed: int
     column: str
-    settings: tuple[tuple[Any, ...], tuple[Any, ...]]  # the machine's fronts and backs
+    machine: Any  # the estimator, and its points
     fold: int
     honest: bool
+
+
+class _Fold(NamedTuple):
+    """What a fold adds to a cell; seconds: of the outer fits."""
+
+    accuracy: list[float]
+    inner_accuracy: list[float]
+    odds: list[float]
+    inner_odds: list[float]
+    seconds: float
 
 
 def run_table1(
@@ -98,23 +118,56 @@ def run_table1(
     progress: Progress = silent,
 ) -> list[Cell]:
     """All cells of the table, those saved in `out` read and the others computed and saved there."""
-    for name in sets:
-        load_set(folder, name)  # what is missing is said before work starts
+    text = {name: mostly_zeros(load_set(folder, name)[0].X) for name in sets}  # what is missing is said now
+    known = {name: _settled(machines(text=each)) for name, each in text.items()}
     keys = list(product(sets, seeds, columns))
-    done = {key: cell for key in keys if (cell := _saved(out, *key, honest)) is not None}
-    settings = {column: (MACHINES[column].fronts, MACHINES[column].backs) for column in columns}
-    folds = [
-        _Fold(str(folder), *key, settings[key[2]], fold, honest)
+    saved = {key: _saved(out, *key, known[key[0]][key[2]][1], honest) for key in keys}
+    done = {key: cell for key, cell in saved.items() if cell is not None}
+    tasks = [
+        _Task(str(folder), *key, known[key[0]][key[2]], fold, honest)
         for key, fold in product(keys, range(FOLDS))
         if key not in done
     ]
-    results = map_ordered(_run_fold, folds, workers=workers, progress=progress, label="Table 1, folds")
+    results = map_ordered(_run_fold, tasks, workers=workers, progress=progress, label="Table 1, folds")
     for key, group in zip((key for key in keys if key not in done), _groups(results), strict=True):
-        outer, inner, seconds = (list(part) for part in zip(*group, strict=True))
-        grid = MACHINES[key[2]].grid
-        done[key] = Cell(*key, grid, outer, inner if honest else None, seconds=round(sum(seconds), 2))
+        accuracy, inner, odds, inner_odds, seconds = (list(part) for part in zip(*group, strict=True))
+        cell = Cell(*key, known[key[0]][key[2]][1], accuracy, None, seconds=round(sum(seconds), 2))
+        if honest:
+            cell = replace(cell, inner_accuracy=inner, odds=odds, inner_odds=inner_odds)
+        done[key] = cell
         write_whole(_path(out, *key), json.dumps(asdict(done[key])))
     return [done[key] for key in keys]
+
+
+def stacked(cells: Sequence[Cell], folder: Path) -> list[Cell]:
+    """The cells of `BagStackingCV`, made of those of its machines: one setting, so both protocols agree."""
+    known = {(cell.name, cell.seed, cell.column): cell for cell in cells}
+    places = dict.fromkeys((cell.name, cell.seed) for cell in cells)
+    return [
+        _stack(column, [known[*place, member] for member in members], folder)
+        for place, (column, members) in product(places, STACKED.items())
+        if all((*place, member) in known and known[*place, member].odds for member in members)
+    ]
+
+
+def _stack(column: str, cells: Sequence[Cell], folder: Path) -> Cell:
+    name, seed = cells[0].name, cells[0].seed
+    _, y = _load(str(folder), name)
+    accuracy = []
+    for fold, (train, test) in enumerate(_splits(y, FOLDS, seed)):
+        inside, outside = (
+            [np.array(part[fold])[:, None] for part in parts]
+            for parts in ([cell.inner_odds or [] for cell in cells], [cell.odds or [] for cell in cells])
+        )
+        predicted = fit_stack(inside, y[train]).predict(np.hstack(outside))
+        accuracy.append([float(np.mean(predicted == y[test]))])
+    seconds = sum(cell.seconds for cell in cells)
+    return Cell(name, seed, column, [{}], accuracy, accuracy, seconds=round(seconds, 2))
+
+
+def _settled(choices: dict[str, Choice]) -> dict[str, tuple[Any, list[Point]]]:
+    """Each machine with its settings, one by one."""
+    return {name: (estimator, list(ParameterGrid(grid))) for name, (estimator, grid) in choices.items()}
 
 
 def _groups(results: Iterator[Any]) -> Iterator[list[Any]]:
@@ -129,17 +182,16 @@ def _path(out: Path, name: str, seed: int, column: str) -> Path:
     return out / "cells" / f"{name}-seed{seed}-{kind}.json"
 
 
-def _saved(out: Path, name: str, seed: int, column: str, honest: bool) -> Cell | None:
+def _saved(out: Path, name: str, seed: int, column: str, grid: list[Point], honest: bool) -> Cell | None:
     path = _path(out, name, seed, column)
     if not path.is_file():
         return None
     try:
-        cell = Cell(**json.loads(path.read_text()))
-    except (ValueError, TypeError, RecursionError):
+        cell = Cell(**json.loads(path.read_text()) | {"grid": grid})
+        same = json.loads(path.read_text())["grid"] == json.loads(json.dumps(grid))
+    except (ValueError, TypeError, LookupError, RecursionError):
         return None  # damaged
-    if cell.grid != MACHINES[column].grid or (honest and cell.inner_accuracy is None):
-        return None  # made with other settings
-    return cell
+    return cell if same and not (honest and cell.odds is None) else None  # made with other settings
 
 
 @cache
@@ -147,23 +199,28 @@ def _load(folder: str, name: str) -> tuple[Bags, NDArray[np.int8]]:
     return load_set(Path(folder), name)
 
 
-def _run_fold(task: _Fold) -> tuple[list[float], list[float], float]:
-    """Accuracies of the fold and inside its training part at each setting; CPU seconds of the former."""
+def _run_fold(task: _Task) -> _Fold:
     bags, y = _load(task.folder, task.name)
-    fronts, backs = task.settings
-    accuracies = replace(MACHINES[task.column], fronts=fronts, backs=backs).accuracies
+    estimator, points = task.machine
     train, test = _splits(y, FOLDS, task.seed)[task.fold]
-    started = time.process_time()
-    outer = accuracies(bags[train], y[train], bags[test], y[test])
-    seconds = time.process_time() - started
-    if not task.honest:
-        return outer, [], seconds
-    inner = [
-        accuracies(bags[train[a]], y[train[a]], bags[train[b]], y[train[b]])
-        for a, b in _splits(y[train], INNER_FOLDS, task.seed)
-    ]
-    return outer, np.mean(inner, axis=0).tolist(), seconds
+    with warnings.catch_warnings():
+        # A grid's corner that does not converge is one that does not get chosen.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "n_components > n_samples")  # of Nyström, on musk1
+        started = time.process_time()
+        outer = cross_validate(estimator, points, bags, y, [(train, test)])
+        seconds = time.process_time() - started
+        if not task.honest:
+            return _Fold(outer.scores[0].tolist(), [], [], [], seconds)
+        inside = _splits(y[train], INNER_FOLDS, task.seed)
+        inner = cross_validate(estimator, points, bags[train], y[train], inside)
+    sigmoids = fit_sigmoids(inner.decisions[inner.best], y[train], np.unique(y))
+    odds, inner_odds = (
+        log_odds(decisions, sigmoids)[:, 0].round(5).tolist()
+        for decisions in (outer.decisions[inner.best][test], inner.decisions[inner.best])
+    )
+    return _Fold(outer.scores[0].tolist(), inner.scores.mean(axis=0).tolist(), odds, inner_odds, seconds)
 
 
-def _splits(y: NDArray[np.int8], n: int, seed: int) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+def _splits(y: NDArray[np.int8], n: int, seed: int) -> list[Fold]:
     return list(StratifiedKFold(n, shuffle=True, random_state=seed).split(np.zeros(len(y)), y))

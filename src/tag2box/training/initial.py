@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from tag2box.boxes import iou_matrix
 from tag2box.cover.greedy import Cover
 from tag2box.mil.affine import Affine
+from tag2box.mil.lbfgs import lbfgs
 from tag2box.mil.losses import LOSSES, SMOOTH
-from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
+from tag2box.mil.objective import BagObjective, BagProblem
 from tag2box.runtime.checks import Choice, Range, Seed
 from tag2box.runtime.config import Settings
 from tag2box.runtime.executor import map_threads, n_workers
@@ -208,12 +209,12 @@ def _solve(problem: _Problem) -> _Solved | None:
     y = np.repeat([1.0, -1.0], [len(positives), len(held)])
     cost = np.where(y > 0, c.C * c.positive_weight, c.C)
     bags = BagProblem(A, np.arange(len(rows) + 1), y, cost)
-    theta, value, _ = lbfgs(BagObjective(bags, LOSSES[c.loss], _alone, center), theta, MAX_ITER, TOL)
+    theta, values, _ = lbfgs(BagObjective(bags, LOSSES[c.loss], _alone), theta, MAX_ITER, TOL, center)
     scores = A.scores(theta)
     loss = cost * LOSSES[c.loss](y * scores)[0]
     offset = theta if center is None else theta - center
     trace = {
-        "objective": value,
+        "objective": values[-1],
         "positive": float(loss[y > 0].sum()),
         "negative": float(loss[y < 0].sum()),
         "regularization": float(offset @ offset / 2),

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from tag2box.description.record import Described
 from tag2box.mil.affine import Affine
 from tag2box.mil.convex import ConvexHalf
+from tag2box.mil.lbfgs import lbfgs
 from tag2box.mil.losses import LOSSES, SMOOTH
-from tag2box.mil.objective import BagObjective, BagProblem, lbfgs
+from tag2box.mil.objective import BagObjective, BagProblem
 from tag2box.mil.smoothing import segment_max, segment_smoothed_max
 from tag2box.runtime.checks import Choice, Range
 from tag2box.runtime.config import Settings
@@ -219,7 +220,7 @@ class _Class:
             if self.config.method == "slsvm":
                 maximum = partial(segment_smoothed_max, mu=self.config.mu, omega="l2")
                 objective = BagObjective(problem, LOSSES[self.config.loss], maximum, by_rows=True)
-                self.theta = lbfgs(objective, self.theta, MAX_ITER, self.config.tol)[0]
+                self.theta = lbfgs(objective, self.theta, MAX_ITER, self.config.tol).theta
             else:
                 half = ConvexHalf(problem, self.config.loss)
                 self.theta = half.solve(self.theta, np.searchsorted(at, self.witness), self.config.tol)

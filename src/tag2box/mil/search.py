@@ -1,0 +1,107 @@
+"""Settings tried by cross-validation, with the decisions about the bags that each fold leaves out.
+
+What `GridSearchCV` does, and two things more: the settings of the last step of a pipeline share what the
+steps before it make of the bags, and a machine that can start warm goes along the settings as a path.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.metrics import accuracy_score
+from sklearn.pipeline import Pipeline
+
+from tag2box.errors import InputError
+from tag2box.mil.bags import Bags
+
+__all__ = ["Fold", "Point", "Tried", "accuracy", "along", "cross_validate"]
+
+Floats = NDArray[np.float64]
+Labels = NDArray[Any]
+Point = dict[str, Any]
+Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
+Scorer = Callable[[Any, Any, Labels], float]
+
+
+class Tried(NamedTuple):
+    """scores: (n_folds, n_points). decisions: (n_points, n_bags[, n_classes]), NaN where no fold looked."""
+
+    scores: Floats
+    decisions: Floats
+
+    @property
+    def best(self) -> int:
+        """The point with the best mean score; the first among equals."""
+        return int(self.scores.mean(axis=0).argmax())
+
+
+def accuracy(model: Any, bags: Any, y: Labels) -> float:
+    """The share of bags whose label is right."""
+    return float(accuracy_score(y, model.predict(bags)))
+
+
+def along(
+    estimator: Any,
+    points: Sequence[Point],
+    train: Bags,
+    y: Labels,
+    test: Bags,
+    weight: Floats | None = None,
+    *,
+    warm: bool = False,
+) -> Iterator[tuple[Any, Any]]:
+    """At each point, the fitted last step of `estimator`, and `test` as this step takes it.
+
+    warm: the step is one object, and each fit starts from the last.
+    """
+    front, back, prefix = _split(estimator)
+    weights = {} if weight is None else {"sample_weight": weight}
+    model, last = clone(back), None
+    for point in points:
+        behind = {key.removeprefix(prefix): value for key, value in point.items() if key.startswith(prefix)}
+        before = {key: value for key, value in point.items() if not key.startswith(prefix)}
+        if front is None:
+            inside, outside = train, test
+        elif before != last:
+            transformer = clone(front).set_params(**before)
+            inside, outside, last = transformer.fit_transform(train, y), transformer.transform(test), before
+        model = model.set_params(warm_start=True) if warm else clone(back)
+        yield model.set_params(**behind).fit(inside, y, **weights), outside
+
+
+def cross_validate(
+    estimator: Any,
+    points: Sequence[Point],
+    bags: Bags,
+    y: Labels,
+    folds: Sequence[Fold],
+    weight: Floats | None = None,
+    *,
+    score: Scorer = accuracy,
+    warm: bool = False,
+) -> Tried:
+    """Scores and decisions at each point, fold by fold."""
+    if not points:
+        raise InputError("no settings to choose from: give at least one")
+    classes = np.unique(y)
+    columns = (len(classes),) if len(classes) > 2 else ()
+    scores = np.empty((len(folds), len(points)))
+    decisions = np.full((len(points), len(y), *columns), np.nan)
+    for i, (train, test) in enumerate(folds):
+        if len(np.unique(y[train])) < len(classes):
+            raise InputError("a fold leaves out all bags of a class: take fewer folds")
+        inside = None if weight is None else weight[train]
+        machines = along(estimator, points, bags[train], y[train], bags[test], inside, warm=warm)
+        for k, (model, outside) in enumerate(machines):
+            decisions[k, test] = model.decision_function(outside)
+            scores[i, k] = score(model, outside, y[test])
+    return Tried(scores, decisions)
+
+
+def _split(estimator: Any) -> tuple[Any, Any, str]:
+    """What comes before the last step, the last step, and the prefix of its parameters."""
+    if not isinstance(estimator, Pipeline) or len(estimator) == 1:
+        return None, estimator, ""
+    return estimator[:-1], estimator[-1], f"{estimator.steps[-1][0]}__"
