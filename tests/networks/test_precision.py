@@ -161,7 +161,7 @@ def test_workers_are_told_the_precision(images, monkeypatch, tmp_path):
         pass
 
     def map_ordered(job, *_, **__):
-        told.append(job.keywords["settings"].features.precision)
+        told.append(job.args[0].features.precision)
         raise EnoughError
 
     monkeypatch.setattr(resolving, "measure_precision", lambda _config: Speeds("f16", {}))

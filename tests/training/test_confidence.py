@@ -68,3 +68,16 @@ def test_traits_are_the_means_over_boxes():
     assert np.isnan(Traits.of(log_areas, np.nan, overlap).agreement)  # nobody asked
     assert np.isnan(Traits.of(log_areas, 0.4, np.full(7, np.nan)).maps)  # there are no maps
     assert np.isnan(Traits.of(log_areas[:0], 0.4, overlap[:0])).all()
+
+
+def test_what_is_farther_off_than_anything_fitted_says_no_more():
+    shape = Shape.of(TAGGED)
+    features = np.tile(shape.mean, (3, 1))
+    features[1] -= 3 * shape.spread
+    features[2] -= 50 * shape.spread
+    features[:, 0] = shape.mean[0]
+    _, far, farther = shape.logit(features)
+    assert far == pytest.approx(farther)
+    scores = np.tile(Shape.of(NEW).mean, (3, 1))
+    scores[:, 0] = [-60, -50, 60]
+    assert (np.diff(Shape.of(NEW).logit(scores)) > 0).all()  # the ranking stays

@@ -41,6 +41,8 @@ Floats = NDArray[np.float64]
 FEATURES = ("score", "share", "map", "smaller", "agreement", "maps")
 # Beyond these, a logit says hardly more: its rise is so much less, and no ranking changes.
 LARGEST, BEYOND = 12.0, 0.05
+# Spreads from the mean beyond which nothing was fitted: the scores of another method may lie there.
+FARTHEST = 3.0
 # The share of a photo that a box has at least.
 SMALLEST = 1e-9
 
@@ -86,7 +88,11 @@ class Shape:
 
     def logit(self, features: Floats) -> Floats:
         """The logit of being right of each box, (n,), from its features (n, n_features)."""
-        return np.asarray(self.bias + np.nan_to_num((features - self.mean) / self.spread) @ self.weights)
+        z = np.nan_to_num((features - self.mean) / self.spread)
+        z[:, 1:] = np.clip(
+            z[:, 1:], -FARTHEST, FARTHEST
+        )  # of the score, by which boxes are ranked, all counts
+        return np.asarray(self.bias + z @ self.weights)
 
 
 def box_features(logit: Floats, share: Floats, overlap: Floats, log_area: Floats, traits: Floats) -> Floats:
