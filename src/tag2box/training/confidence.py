@@ -89,9 +89,7 @@ class Shape:
     def logit(self, features: Floats) -> Floats:
         """The logit of being right of each box, (n,), from its features (n, n_features)."""
         z = np.nan_to_num((features - self.mean) / self.spread)
-        z[:, 1:] = np.clip(
-            z[:, 1:], -FARTHEST, FARTHEST
-        )  # of the score, by which boxes are ranked, all counts
+        z[:, 1:] = np.clip(z[:, 1:], -FARTHEST, FARTHEST)  # but the score, which ranks boxes
         return np.asarray(self.bias + z @ self.weights)
 
 
