@@ -1,5 +1,7 @@
 """The verdict on a run: each thing that looks wrong is named where it is there, and only there."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests._review import copied
@@ -57,6 +59,18 @@ def test_the_verdict_of_a_run_counts_its_boxes(review_run, tmp_path):
         assert each.right == pytest.approx(sure.mean())
         assert 0 <= each.low <= each.right <= each.high <= 1
     assert [each.right for each in verdict.classes] == sorted(each.right for each in verdict.classes)
+
+
+def test_a_class_of_which_a_person_judged_all_boxes_needs_no_verdict(review_run, tmp_path, monkeypatch):
+    run = RunFolder(copied(review_run, tmp_path))
+    found = run.findings
+    nothing = replace(
+        found, rows=(found.rows[0], found.rows[1][:0]), boxes=(found.boxes[0], found.boxes[1][:0])
+    )
+    monkeypatch.setattr(RunFolder, "findings", nothing)
+    assert len(judge_run(run).classes) == 2  # no box was found
+    monkeypatch.setattr(RunFolder, "last_stage", "corrected")
+    assert [each.name for each in judge_run(run).classes] == [run.images.classes[0]]
 
 
 def test_a_verdict_fits_a_screen():

@@ -88,6 +88,8 @@ def judge_run(run: RunFolder) -> Verdict:
     classes = []
     for c, name in enumerate(images.classes):
         photos = windows.image_of(findings.rows[c])
+        if not len(photos) and run.last_stage == "corrected":
+            continue  # a person has judged all of them
         boxes = findings.boxes[c] / np.tile(windows.sizes[photos], 2)
         right = float(findings.confidence[c].mean()) if len(boxes) else 0.0
         wrong, advice = _odd(boxes, _larger(run, windows, tags, c), tags, c, images.classes)
