@@ -89,9 +89,9 @@ class Trial:
         )
 
     def learn(self, corrections):
-        config, description = self.run.config, self.run.result("description")
+        config, description = self.run.config, self.run.detector.description
         judged = describe_boxes(self.photos, corrections.image, corrections.xyxy, description, workers=2)
-        settings = config.retrain, config.two_stream, config.detect.vote_iou
+        settings = config.retrain, config.two_stream, config.retrain.vote_iou
         return learn_corrected(judged, corrections, self.learned, *settings, workers=2), judged
 
     def boxes_alone(self, corrections, judged):
