@@ -100,14 +100,19 @@ async function prefetch() {
   if (next.length) await store.fetch(next);
 }
 
+let filters = 0; // how often something was chosen
+
 async function filter() {
+  const latest = ++filters;
   const query = new URLSearchParams();
   for (const id of ["order", "show", "class", "low", "high", "search"]) query.set(id, $(id).value);
   const { photos, here } = await get(`list?${query}&photo=${stage.photo?.sha256 ?? ""}`);
+  if (latest !== filters) return; // something else was chosen since
   store.list = photos;
   const anew = $("order").value === "tags" && order !== "tags"; // what is most suspect, not the photo in sight
   order = $("order").value;
   await go(anew ? 0 : Math.max(store.list.indexOf(here), 0));
+  if (latest !== filters) return;
   if (!$("grid-view").hidden) grid.show();
   document.body.dataset.listed = query;
 }
