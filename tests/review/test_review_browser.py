@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 
 import numpy as np
@@ -384,6 +385,35 @@ def test_filters_by_confidence_doubt_and_name(page, run):
     assert listed(low=middle) == len(np.unique(session.boxes.image[fits]))
     assert listed(low=0, show="doubtful") == len(np.unique(session.boxes.image[session.boxes.doubt >= 0.5]))
     assert listed(show="all", search="toy-1") == 2
+    assert page.problems() == []
+
+
+LATE = """
+const plain = window.fetch;
+let first = true;
+window.fetch = async (url, ...rest) => {
+  const answer = await plain(url, ...rest);
+  if (first && String(url).includes("list?")) {
+    first = false;
+    await new Promise((done) => setTimeout(done, 500));
+    document.body.dataset.late = "here";
+  }
+  return answer;
+};
+for (const [id, value] of [["search", "toy-1"], ["search", "toy-0"]]) {
+  document.getElementById(id).value = value;
+  document.getElementById(id).dispatchEvent(new Event("change", {bubbles: true}));
+}
+"""
+
+
+def test_an_answer_that_comes_late_replaces_no_later_one(page):
+    page.browser.execute_script(LATE)
+    page.until(lambda: page.find("body").get_attribute("data-late") == "here")
+    page.until(lambda: "search=toy-0" in page.find("body").get_attribute("data-listed"))
+    time.sleep(0.3)  # what the late answer might still do
+    assert "search=toy-0" in page.find("body").get_attribute("data-listed")
+    assert page.text("#place").endswith(" of 10")
     assert page.problems() == []
 
 
