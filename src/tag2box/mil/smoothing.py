@@ -19,12 +19,22 @@ from tag2box.errors import InputError
 from tag2box.runtime.checks import check_at_least, check_choice
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["OMEGAS", "segment_max", "segment_smoothed_max", "simplex_projection", "smoothed_max"]
+__all__ = [
+    "ALL",
+    "OMEGAS",
+    "segment_max",
+    "segment_smoothed_max",
+    "simplex_projection",
+    "smooth_bag",
+    "smoothed_max",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 OMEGAS = ("l2", "entropy")
+ALL = np.iinfo(np.int64).max  # as `top`
+MANY = 64  # scores for which a look at those near the highest pays: it leaves few to project
 
 
 def simplex_projection(v: ArrayLike) -> Floats:
@@ -102,11 +112,9 @@ def segment_smoothed_max(
         weights[where] = 1
         return value, weights
     check_choice("omega", omega, OMEGAS)
-    if omega == "entropy":
-        return _segment_entropy(s, o, mu)
     if top is not None:
         check_at_least(1, top=top)
-    return _segment_l2(s, o, mu, np.iinfo(np.int64).max if top is None else top)
+    return _segments(s, o, mu, omega == "entropy", ALL if top is None else top)
 
 
 def segment_max(scores: Floats, offsets: NDArray[Any]) -> tuple[Floats, NDArray[np.intp]]:
@@ -124,25 +132,32 @@ def _scores(v: ArrayLike) -> Floats:
 
 
 @kernel
-def _threshold(v: Floats, n: int) -> float:
-    """τ with Σ max(v - τ, 0) = 1 over the first n of `v`, which is a scratch copy.
+def _threshold(v: Floats, where: NDArray[np.intp], n: int) -> tuple[float, int]:
+    """τ with Σ max(v - τ, 0) = 1 over the first n of `v`, and n of those that may lie above it, moved to the front.
 
     Some passes of Michelot (1986) leave out what lies below a lower bound of τ: often that is all, and random
     pivots (Duchi et al. 2008) find τ among the rest in linear time.
     """
-    start, stop = 0, n
+    total = -1.0
+    for i in range(n):
+        total += v[i]
     for _ in range(8):
-        total, kept = -1.0, 0
-        for i in range(stop):
-            total += v[i]
-        bound = total / stop
-        for i in range(stop):
-            if v[i] > bound:
-                v[kept] = v[i]
-                kept += 1
-        if kept == stop:
-            return bound
-        stop = kept
+        bound, kept, total = total / n, 0, -1.0
+        for i in range(n):  # without a branch: one that cannot be foreseen costs more than a write in vain
+            x = v[i]
+            v[kept], where[kept] = x, where[i]
+            kept += 1 if x > bound else 0
+            total += x if x > bound else 0.0
+        if kept == n:
+            return bound, n
+        n = kept
+    return _by_pivots(v[:n].copy()), n
+
+
+@kernel
+def _by_pivots(v: Floats) -> float:
+    """The same τ in linear expected time; v is a scratch copy."""
+    start, stop = 0, len(v)
     total, count = 0.0, 0  # of the values known to lie above τ
     state = np.uint64(88172645463325252)
     while start < stop:
@@ -171,70 +186,96 @@ def _threshold(v: Floats, n: int) -> float:
 @kernel
 def _project(v: Floats) -> Floats:
     highest = v.max()  # taken off first: v may be s/μ with a tiny μ
-    tau = _threshold(v - highest, len(v))
+    tau, _ = _threshold(v - highest, np.empty(len(v), np.intp), len(v))
     out: Floats = np.maximum(v - highest - tau, 0.0)
     return out
 
 
 @kernel
-def _segment_l2(s: Floats, offsets: Ints, mu: float, top: int) -> tuple[Floats, Floats]:
+def _segments(
+    s: Floats, offsets: Ints, mu: float, entropy: bool, top: int
+) -> tuple[Floats, Floats]:
     value = np.empty(len(offsets) - 1)
     weights = np.zeros_like(s)
-    near, scratch = np.empty_like(s), np.empty_like(s)
-    where = np.empty(len(s), np.intp)
-    for i in range(len(offsets) - 1):
-        first = offsets[i]
-        for j in range(offsets[i] + 1, offsets[i + 1]):
-            if s[j] > s[first]:
-                first = j
-        highest = s[first]
-        where[0], near[0], scratch[0] = first, 0.0, 0.0
-        count, bound = 1, -1.0  # (Σ v - 1) / n of those taken is never above τ: what lies below it has u = 0
-        for j in range(offsets[i], offsets[i + 1]):
-            if s[j] > highest + mu * bound and j != first:
-                v = (s[j] - highest) / mu
-                where[count], near[count], scratch[count] = j, v, v
-                count += 1
-                bound += (v - bound) / count
-        tau = _threshold(scratch, count) if count <= top else _threshold_of_best(near[:count], top)
-        inner, square = 0.0, 0.0
+    u, where = np.empty_like(s), np.empty(len(s), np.intp)
+    for i in range(len(value)):
+        value[i], count = smooth_bag(s, offsets[i], offsets[i + 1], mu, entropy, top, u, where)
         for k in range(count):
-            u = max(near[k] - tau, 0.0)
-            weights[where[k]] = u
-            inner += u * near[k]
-            square += u * u
-        value[i] = highest + mu * (inner - square / 2)
+            weights[where[k]] = u[k]
     return value, weights
+
+
+@kernel
+def smooth_bag(
+    s: Floats, a: int, b: int, mu: float, entropy: bool, top: int, u: Floats, where: NDArray[np.intp]
+) -> tuple[float, int]:
+    """f_μ of s[a:b], and n: u* is u[:n] at where[:n], and 0 elsewhere."""
+    highest = s[a]
+    for j in range(a + 1, b):
+        highest = max(highest, s[j])
+    if entropy:
+        return _soften(s, a, b, mu, highest, u, where), b - a
+    bound = -1.0  # of τ, from below: (Σ v - 1) / n of any n of them, so -1 of the highest alone
+    if b - a > MANY:
+        count, total = _near(s, a, b, highest - mu / 8, where), 0.0
+        for k in range(count):
+            total += s[where[k]] - highest
+        bound = (total / mu - 1) / count
+    count = _near(s, a, b, highest + mu * bound, where)
+    if count == 1:
+        u[0] = 1.0
+        return highest - mu / 2, 1
+    for k in range(count):
+        u[k] = (s[where[k]] - highest) / mu
+    if count <= top:
+        tau, count = _threshold(u, where, count)
+    else:
+        tau = _threshold_of_best(u[:count], top)
+    inner, square = 0.0, 0.0
+    for k in range(count):
+        v, u[k] = u[k], max(u[k] - tau, 0.0)
+        inner += u[k] * v
+        square += u[k] * u[k]
+    return highest + mu * (inner - square / 2), count
+
+
+@kernel
+def _near(s: Floats, a: int, b: int, least: float, where: NDArray[np.intp]) -> int:
+    """n of s[a:b] that are at least so high; where[:n] are their places."""
+    count = 0
+    for j in range(a, b):
+        where[count] = j
+        count += 1 if s[j] >= least else 0
+    return count
+
+
+@kernel
+def _soften(
+    s: Floats, a: int, b: int, mu: float, highest: float, u: Floats, where: NDArray[np.intp]
+) -> float:
+    """The same with "entropy", for which no u* is 0."""
+    total = 0.0
+    for k in range(b - a):
+        u[k], where[k] = np.exp(2 * (s[a + k] - highest) / mu), a + k
+        total += u[k]
+    for k in range(b - a):
+        u[k] /= total
+    return float(highest + mu / 2 * np.log(total))
 
 
 @kernel
 def _threshold_of_best(v: Floats, n: int) -> float:
     """The same τ from the n best alone; n grows until one of them lies below τ: the certificate ‖u'‖₀ < N."""
+    where = np.empty(len(v), np.intp)
     while n < len(v):
         best = np.partition(v, len(v) - n)[len(v) - n :]
         least = best[0]
-        tau = _threshold(best, n)
+        tau, _ = _threshold(best, where, n)
         if least <= tau:
             return tau
         n *= 2
-    return _threshold(v.copy(), len(v))
-
-
-@kernel
-def _segment_entropy(s: Floats, offsets: Ints, mu: float) -> tuple[Floats, Floats]:
-    value = np.empty(len(offsets) - 1)
-    weights = np.empty_like(s)
-    for i in range(len(offsets) - 1):
-        a, b = offsets[i], offsets[i + 1]
-        highest = s[a:b].max()
-        total = 0.0
-        for j in range(a, b):
-            weights[j] = np.exp(2 * (s[j] - highest) / mu)
-            total += weights[j]
-        for j in range(a, b):
-            weights[j] /= total
-        value[i] = highest + mu / 2 * np.log(total)
-    return value, weights
+    tau, _ = _threshold(v.copy(), where, len(v))
+    return tau
 
 
 @kernel

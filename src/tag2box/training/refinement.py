@@ -28,7 +28,8 @@ from tag2box.mil.affine import Affine
 from tag2box.mil.convex import ConvexHalf
 from tag2box.mil.lbfgs import lbfgs
 from tag2box.mil.losses import LOSSES, SMOOTH
-from tag2box.mil.objective import BagObjective, BagProblem
+from tag2box.mil.objective import BagProblem
+from tag2box.mil.one_pass import SmoothedObjective
 from tag2box.mil.smoothing import segment_max, segment_smoothed_max
 from tag2box.runtime.checks import Choice, Range
 from tag2box.runtime.config import Settings
@@ -218,8 +219,7 @@ class _Class:
         problem = BagProblem(A, offsets, self.y, self.cost)
         with A.few_threads():
             if self.config.method == "slsvm":
-                maximum = partial(segment_smoothed_max, mu=self.config.mu, omega="l2")
-                objective = BagObjective(problem, LOSSES[self.config.loss], maximum, by_rows=True)
+                objective = SmoothedObjective(problem, self.config.loss, self.config.mu)
                 self.theta = lbfgs(objective, self.theta, MAX_ITER, self.config.tol).theta
             else:
                 half = ConvexHalf(problem, self.config.loss)
