@@ -87,16 +87,14 @@ class Affine:
     def _has_rows(self) -> bool:
         return isinstance(self.X, np.ndarray) and self.X.flags.c_contiguous
 
-    def bias_scale(self, cost: float) -> float:
-        """How much shorter than others the steps of the bias should be, about, in a loss of this weight.
-
-        Its curvature, 1 + 2cβ², is often a hundred times that of a weight, 1 + 2c E[x²]. L-BFGS learns both,
-        and from the root of their ratio it took 9 to 29% fewer iterations on seven sets with 9 settings each;
-        from the ratio itself more than from 1.
-        """
+    def curvature(self, cost: float) -> Floats:
+        """About the second derivative of ½‖θ‖² and a squared hinge of this weight by each of θ."""
         some = self.X[:: max(self.X.shape[0] // 256, 1)]
         square = some.multiply(some).mean() if is_sparse(some) else np.mean(np.square(some, dtype=np.float64))
-        return float(np.sqrt((1 + 2 * cost * square) / (1 + 2 * cost * self.bias**2)))
+        h = np.full(self.n_weights, 1 + 2 * cost * float(square))
+        if self.bias > 0:
+            h[-1] = 1 + 2 * cost * self.bias**2
+        return h
 
     def take(self, rows: NDArray[np.intp]) -> "Affine":
         """The same map for some rows."""

@@ -1,7 +1,7 @@
 """`SmoothedObjective`: the smoothed latent SVM's objective, whose product and adjoint read X once.
 
-The rows of some bags are scored, their smoothed maxima and losses taken, and their share of the gradient added
-while they are in the processor's cache: a block of bags at a time.
+The rows of some bags are scored, their smoothed maxima and losses taken, and their share of the gradient
+added while they are in the processor's cache: a block of bags at a time.
 """
 
 from functools import partial
@@ -78,7 +78,14 @@ class SmoothedObjective(BagObjective):
         n = A.X.shape[1]
         constant = A.bias * d[n] if A.bias > 0 else 0.0
         z, there, loss, slope, adjoint = _one_pass(
-            A.X, d[:n].astype(A.X.dtype, copy=False), float(constant), A.bias, scores, t, self._bags, self._room
+            A.X,
+            d[:n].astype(A.X.dtype, copy=False),
+            float(constant),
+            A.bias,
+            scores,
+            t,
+            self._bags,
+            self._room,
         )
         _refuse_infinite(loss + slope)
         return Ahead(z, there, loss, slope, lambda: adjoint)

@@ -153,10 +153,8 @@ class SmoothLatentSVC(BagClassifier):
 
     def _solve(self, problem: BagProblem, theta: Floats) -> tuple[Floats, list[float], int]:
         objective = SmoothedObjective(problem, self.loss, self.mu, self.omega, self.top)
-        scale = np.ones_like(theta)
-        if problem.A.bias > 0:
-            scale[-1] = problem.A.bias_scale(problem.cost.sum())
-        minimum = lbfgs(objective, theta, self.max_iter, self.tol, scale=scale)
+        curvature = problem.A.curvature(problem.cost.sum())
+        minimum = lbfgs(objective, theta, self.max_iter, self.tol, curvature=curvature)
         if not minimum.converged:
             warn_not_converged("iterations", self.max_iter)
         return minimum.theta, minimum.trace, len(minimum.trace) - 1

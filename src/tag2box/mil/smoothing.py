@@ -133,7 +133,7 @@ def _scores(v: ArrayLike) -> Floats:
 
 @kernel
 def _threshold(v: Floats, where: NDArray[np.intp], n: int) -> tuple[float, int]:
-    """τ with Σ max(v - τ, 0) = 1 over the first n of `v`, and n of those that may lie above it, moved to the front.
+    """τ with Σ max(v - τ, 0) = 1 over the first n of `v`, and how many of them may lie above it: now the first.
 
     Some passes of Michelot (1986) leave out what lies below a lower bound of τ: often that is all, and random
     pivots (Duchi et al. 2008) find τ among the rest in linear time.
@@ -192,9 +192,7 @@ def _project(v: Floats) -> Floats:
 
 
 @kernel
-def _segments(
-    s: Floats, offsets: Ints, mu: float, entropy: bool, top: int
-) -> tuple[Floats, Floats]:
+def _segments(s: Floats, offsets: Ints, mu: float, entropy: bool, top: int) -> tuple[Floats, Floats]:
     value = np.empty(len(offsets) - 1)
     weights = np.zeros_like(s)
     u, where = np.empty_like(s), np.empty(len(s), np.intp)

@@ -16,7 +16,6 @@ In a class's trace a round has the objective over all windows, how many were hel
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Annotated
 
@@ -97,7 +96,7 @@ class RefineConfig(Settings):
     tol: Annotated[float, Range(1e-9, 1)] = 1e-4
 
 
-@stage("refined", version=1)
+@stage("refined", version=2)
 def refine(known: Known, initial: Weights, config: RefineConfig, *, progress: Progress = silent) -> Weights:
     """The refined detector of every class, from `initial`.
 
@@ -220,7 +219,10 @@ class _Class:
         with A.few_threads():
             if self.config.method == "slsvm":
                 objective = SmoothedObjective(problem, self.config.loss, self.config.mu)
-                self.theta = lbfgs(objective, self.theta, MAX_ITER, self.config.tol).theta
+                curvature = A.curvature(self.cost.sum())
+                self.theta = lbfgs(
+                    objective, self.theta, MAX_ITER, self.config.tol, curvature=curvature
+                ).theta
             else:
                 half = ConvexHalf(problem, self.config.loss)
                 self.theta = half.solve(self.theta, np.searchsorted(at, self.witness), self.config.tol)
