@@ -15,7 +15,8 @@ from tag2box.mil.affine import BLOCK, add_rows
 from tag2box.mil.lbfgs import Ahead
 from tag2box.mil.losses import CODES, LOSSES, loss_at
 from tag2box.mil.objective import BagObjective, BagProblem
-from tag2box.mil.smoothing import ALL, segment_smoothed_max, smooth_bag
+from tag2box.mil.smooth_bag import smooth_bag
+from tag2box.mil.smoothing import ALL, segment_smoothed_max
 from tag2box.runtime.compiled import kernel
 
 __all__ = ["SmoothedObjective"]

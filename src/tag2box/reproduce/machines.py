@@ -1,8 +1,8 @@
 """The machines of Table 1: the paper's four columns, and for `--all` the classics and ours, with their grids.
 
 A machine is a pipeline of bags and the settings to choose from, as for `GridSearchCV`. Linear machines and
-statistics get instances that are centered and of length 1, as in the paper; Gaussian kernels and `z statistics`
-get z-scores, clipped, or text rows of length 1 (`InstanceScaler`).
+statistics get instances that are centered and of length 1, as in the paper; Gaussian kernels and
+`z statistics` get z-scores, clipped, or text rows of length 1 (`InstanceScaler`).
 """
 
 from typing import Any
