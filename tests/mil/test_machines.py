@@ -13,10 +13,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold, ParameterGrid, StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, Normalizer
 from sklearn.svm import SVC, LinearSVC
 
-from tag2box import InputError
+from tag2box import InputError, mil
 from tag2box.mil import (
     MILES,
     MISVM,
@@ -38,6 +38,7 @@ from tag2box.mil import (
 from tag2box.mil.checks import CHECKS
 from tag2box.mil.latent_cv import path
 from tag2box.mil.search import along, cross_validate
+from tag2box.mil.usual import usual_machines
 
 MACHINES = {
     "LatentSVC": LatentSVC(C=10),
@@ -70,6 +71,37 @@ def test_every_machine_keeps_to_the_contract(name, check):
     if name == "Nyström" and check.__name__ == "check_same_bags":
         pytest.skip("its landmarks are drawn by row: another order of instances has others")
     check(MACHINES[name])
+
+
+def _parts(estimator):
+    """An estimator and all that it is made of."""
+    inner = (value for value in estimator.get_params().values() if hasattr(value, "get_params"))
+    return {type(estimator).__name__, *(type(value).__name__ for value in inner)}
+
+
+def test_no_machine_is_left_out():
+    """Every public estimator is one of the machines that are checked above, or a part of one."""
+    public = {name for name in mil.__all__ if hasattr(getattr(mil, name), "get_params")}
+    parts = [
+        _parts(machine)
+        for machine in (*MACHINES.values(), *(each for each, _ in usual_machines(text=False).values()))
+    ]
+    assert public <= set().union(*parts)
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_every_machine_is_searched_with_csr(name):
+    """In a pipeline and a grid search, folds of CSR bags give the scores of folds of dense ones."""
+    bags, y = make_bags(24, 3, size=(2, 5), separation=6.0, random_state=0)
+    pipeline = make_pipeline(PerInstance(MaxAbsScaler()), clone(MACHINES[name]))
+    grid = {"perinstance__transformer": [MaxAbsScaler(), Normalizer()]}
+    scores = [
+        GridSearchCV(pipeline, grid, cv=2, error_score="raise")
+        .fit(Bags(kind(bags.X), bags.offsets), y)
+        .cv_results_["mean_test_score"]
+        for kind in (np.asarray, sparse.csr_array)
+    ]
+    np.testing.assert_allclose(*scores)
 
 
 class Broken(LatentSVC):

@@ -68,10 +68,12 @@ class BagClassifier(BagEstimator):
         def solve(problem: BagProblem, k: int) -> tuple[Floats, list[float], int]:
             return self._solve(problem, self._start(problem, columns, k))
 
-        n_jobs = self.n_jobs if len(problems) > 1 else 1
         with A.few_threads():  # kernels and BLAS release the GIL: threads are enough
-            jobs = (delayed(solve)(problem, k) for k, problem in enumerate(problems))
-            solutions = Parallel(n_jobs=n_jobs, require="sharedmem")(jobs)
+            if len(problems) == 1:  # joblib takes as long as some iterations
+                solutions = [solve(problems[0], 0)]
+            else:
+                jobs = (delayed(solve)(problem, k) for k, problem in enumerate(problems))
+                solutions = Parallel(n_jobs=self.n_jobs, require="sharedmem")(jobs)
         self._keep(solutions, columns)
         return self
 

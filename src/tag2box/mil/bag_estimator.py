@@ -1,7 +1,8 @@
-"""The contract of every classifier of bags that scores instances, and the checks that all of them share.
+"""The contract of every classifier of bags, and the checks that all of them share.
 
-A machine says how instances are scored (`_instance_scores`) and how a bag's score is made of its instances'
-(`_bag_scores`); `instance_scores`, `decision_function`, `witness` and `predict` follow.
+A machine says how bags are scored (`_decide`): `decision_function` and `predict` follow. One that scores
+instances says how (`_instance_scores`), and how a bag's score is made of its instances' (`_bag_scores`): then
+`instance_scores` and `witness` follow, too.
 """
 
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from tag2box.mil.bags import Bags, as_bags
 from tag2box.mil.smoothing import segment_max
 
 __all__ = [
+    "BagDecider",
     "BagEstimator",
     "bag_labels",
     "bag_weights",
@@ -33,26 +35,11 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class BagEstimator(ClassifierMixin, BaseEstimator):
-    """A classifier of bags by the scores of their instances."""
+class BagDecider(ClassifierMixin, BaseEstimator):
+    """A classifier of bags by a score of each."""
 
     classes_: NDArray[Any]
     n_features_in_: int
-
-    def instance_scores(self, bags: Any) -> Floats:
-        """Score every instance.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            The score of each instance.
-        """
-        return self._instance_scores(self._known(bags))
 
     def decision_function(self, bags: Any) -> Floats:
         """Score every bag.
@@ -67,24 +54,7 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_bags,) or (n_bags, n_classes)
             The score of each bag.
         """
-        bags = self._known(bags)
-        return np.asarray(self._per_class(bags, lambda scores: self._bag_scores(scores, bags.offsets)))
-
-    def witness(self, bags: Any) -> NDArray[np.intp]:
-        """Find the best instance of every bag.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            The rows of `bags.X` with the highest scores.
-        """
-        bags = self._known(bags)
-        return np.asarray(self._per_class(bags, lambda scores: segment_max(scores, bags.offsets)[1]))
+        return self._decide(self._known(bags))
 
     def predict(self, bags: Any) -> NDArray[Any]:
         """Predict the label of every bag.
@@ -103,17 +73,8 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[chosen])
 
-    def _instance_scores(self, bags: Bags) -> Floats:
+    def _decide(self, bags: Bags) -> Floats:
         raise NotImplementedError
-
-    def _bag_scores(self, scores: Floats, offsets: Ints) -> Floats:
-        return segment_max(scores, offsets)[0]
-
-    def _per_class(self, bags: Bags, function: Callable[[Floats], Any]) -> Any:
-        scores = self._instance_scores(bags)
-        if scores.ndim == 1:
-            return function(scores)
-        return np.stack([function(column) for column in scores.T], axis=1)
 
     def _begin(self, bags: Any, y: ArrayLike) -> tuple[Bags, NDArray[Any]]:
         """What `fit` is given, checked; the classes and the number of features are noted."""
@@ -126,6 +87,56 @@ class BagEstimator(ClassifierMixin, BaseEstimator):
     def _known(self, bags: Any) -> Bags:
         check_is_fitted(self)
         return known_bags(bags, self.n_features_in_)
+
+
+class BagEstimator(BagDecider):
+    """A classifier of bags by the scores of their instances."""
+
+    def instance_scores(self, bags: Any) -> Floats:
+        """Score every instance.
+
+        Parameters
+        ----------
+        bags : Bags or list of matrices
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_instances,) or (n_instances, n_classes)
+            The score of each instance.
+        """
+        return self._instance_scores(self._known(bags))
+
+    def witness(self, bags: Any) -> NDArray[np.intp]:
+        """Find the best instance of every bag.
+
+        Parameters
+        ----------
+        bags : Bags or list of matrices
+            The bags.
+
+        Returns
+        -------
+        ndarray of shape (n_bags,) or (n_bags, n_classes)
+            The rows of `bags.X` with the highest scores.
+        """
+        bags = self._known(bags)
+        return np.asarray(self._per_class(bags, lambda scores: segment_max(scores, bags.offsets)[1]))
+
+    def _instance_scores(self, bags: Bags) -> Floats:
+        raise NotImplementedError
+
+    def _bag_scores(self, scores: Floats, offsets: Ints) -> Floats:
+        return segment_max(scores, offsets)[0]
+
+    def _decide(self, bags: Bags) -> Floats:
+        return np.asarray(self._per_class(bags, lambda scores: self._bag_scores(scores, bags.offsets)))
+
+    def _per_class(self, bags: Bags, function: Callable[[Floats], Any]) -> Any:
+        scores = self._instance_scores(bags)
+        if scores.ndim == 1:
+            return function(scores)
+        return np.stack([function(column) for column in scores.T], axis=1)
 
 
 def finite_bags(bags: Any) -> Bags:

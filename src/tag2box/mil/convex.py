@@ -16,17 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr
 
-from tag2box.mil.losses import LOSSES, SHARPNESS
+from tag2box.mil.losses import CODES, HINGE, LOSSES, SHARPNESS, SMOOTH_HINGE, SQUARED_HINGE
 from tag2box.mil.objective import BagProblem
 from tag2box.mil.smoothing import segment_max
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["CODES", "ConvexHalf"]
+__all__ = ["ConvexHalf"]
 
 Floats = NDArray[np.float64]
 
-HINGE, SQUARED_HINGE, LOGISTIC, SMOOTH_HINGE = range(4)
-CODES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC, "smooth_hinge": SMOOTH_HINGE}
 MAX_CUTS = 200
 MAX_SWEEPS = 1000  # of as many steps as there are rows
 ULP = 2.0**-53  # of 1: margins of the smooth hinge below ULP^(1/100) have the same a, the greatest

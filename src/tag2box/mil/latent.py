@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.mil.bag_classifier import BagClassifier
-from tag2box.mil.convex import CODES, ConvexHalf
-from tag2box.mil.losses import LOSSES
+from tag2box.mil.convex import ConvexHalf
+from tag2box.mil.losses import CODES, LOSSES
 from tag2box.mil.objective import BagProblem, warn_not_converged
 from tag2box.mil.smoothing import segment_max
 

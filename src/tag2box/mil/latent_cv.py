@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import check_cv
 
 from tag2box.mil.bag_estimator import BagEstimator, bag_weights
 from tag2box.mil.bags import Bags
 from tag2box.mil.calibration import fit_sigmoids, log_odds
 from tag2box.mil.latent import LatentSVC
-from tag2box.mil.search import Point, accuracy, along, cross_validate
+from tag2box.mil.search import Point, accuracy, along, cross_validate, folds_of
 from tag2box.mil.smooth_latent import SmoothLatentSVC
 
 __all__ = ["LatentSVCCV", "SmoothLatentSVCCV", "path"]
@@ -63,16 +62,15 @@ class _LatentCV(BagEstimator):
         weight = None if sample_weight is None else bag_weights(sample_weight, len(bags))
         machine = self._kind() if self.estimator is None else self.estimator
         score = accuracy if self.scoring is None else get_scorer(self.scoring)
-        folds = list(check_cv(self.cv, labels, classifier=True).split(np.zeros(len(bags)), labels))
-        points = self._points()
+        points, folds = self._points(), folds_of(self.cv, labels)
         tried = cross_validate(machine, points, bags, labels, folds, weight, score=score, warm=True)
         for model, _ in along(machine, points[: tried.best + 1], bags, labels, bags, weight, warm=True):
             self.estimator_ = model
         self.path_, self.scores_ = points, tried.scores
         self.best_params_ = points[tried.best]
-        self.best_score_ = float(tried.scores.mean(axis=0)[tried.best])
+        self.best_score_ = tried.best_score
         self.coef_, self.intercept_ = self.estimator_.coef_, self.estimator_.intercept_
-        self.calibration_ = fit_sigmoids(tried.decisions[tried.best], labels, self.classes_)
+        self.calibration_ = fit_sigmoids(tried.best_decisions, labels, self.classes_)
         return self
 
     def predict_proba(self, bags: Any) -> Floats:

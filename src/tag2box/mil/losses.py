@@ -12,13 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.runtime.checks import check_choice
+from tag2box.runtime.compiled import kernel
 
 __all__ = [
+    "CODES",
     "LOSSES",
     "SHARPNESS",
     "SMOOTH",
     "hinge",
     "logistic",
+    "loss_at",
     "loss_named",
     "smooth_hinge",
     "squared_hinge",
@@ -28,6 +31,9 @@ Floats = NDArray[np.floating[Any]]
 Loss = Callable[[Floats], tuple[Floats, Floats]]
 
 SHARPNESS = 100.0
+# For compiled code.
+HINGE, SQUARED_HINGE, LOGISTIC, SMOOTH_HINGE = range(4)
+CODES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC, "smooth_hinge": SMOOTH_HINGE}
 
 
 def hinge(m: Floats) -> tuple[Floats, Floats]:
@@ -55,6 +61,22 @@ def smooth_hinge(m: Floats, sharpness: float = SHARPNESS) -> tuple[Floats, Float
     power = inside**a
     value = power * inside / (a + 1) - np.minimum(m, 1) + a / (a + 1)
     return value, power - 1
+
+
+@kernel
+def loss_at(m: float, loss: int) -> tuple[float, float]:
+    """The same of one margin, compiled; loss: one of CODES."""
+    if loss == HINGE:
+        return max(1 - m, 0.0), -1.0 if m < 1 else 0.0
+    if loss == SQUARED_HINGE:
+        slack = max(1 - m, 0.0)
+        return slack * slack, -2 * slack
+    if loss == LOGISTIC:
+        tail = np.exp(-abs(m))
+        return max(-m, 0.0) + np.log1p(tail), -(tail if m > 0 else 1.0) / (1 + tail)
+    inside = min(max(m, 0.0), 1.0)
+    power = inside**SHARPNESS
+    return power * inside / (SHARPNESS + 1) - min(m, 1.0) + SHARPNESS / (SHARPNESS + 1), power - 1
 
 
 LOSSES: dict[str, Loss] = {

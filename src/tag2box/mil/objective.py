@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from tag2box.mil.affine import Affine
-from tag2box.mil.lbfgs import lbfgs
+from tag2box.mil.lbfgs import Ahead, lbfgs
 from tag2box.mil.losses import Loss, squared_hinge
 from tag2box.runtime.compiled import kernel
 
@@ -53,9 +53,12 @@ class BagObjective:
         """(n,) scores."""
         return self.problem.A.scores(theta)
 
-    def change(self, direction: Floats) -> Floats:
-        """(n,) by how much they change along `direction`."""
-        return self.problem.A.change(direction)
+    def ahead(self, scores: Floats, d: Floats, t: float) -> Ahead:
+        """The line from `scores` along d, and its step t."""
+        z = self.problem.A.change(d)
+        there = scores + t * z
+        loss, r = self.loss(there)
+        return Ahead(z, there, loss, float(r @ z), lambda: self.adjoint(r))
 
     def loss(self, scores: Floats) -> tuple[float, Floats]:
         """The sum, and its derivative by each score."""

@@ -11,12 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.metrics import accuracy_score
+from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 
 from tag2box.errors import InputError
 from tag2box.mil.bags import Bags
 
-__all__ = ["Fold", "Point", "Tried", "accuracy", "along", "cross_validate"]
+__all__ = ["Fold", "Point", "Tried", "accuracy", "along", "cross_validate", "folds_of"]
 
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
@@ -35,6 +36,21 @@ class Tried(NamedTuple):
     def best(self) -> int:
         """The point with the best mean score; the first among equals."""
         return int(self.scores.mean(axis=0).argmax())
+
+    @property
+    def best_score(self) -> float:
+        """Its mean score."""
+        return float(self.scores.mean(axis=0).max())
+
+    @property
+    def best_decisions(self) -> Floats:
+        """Its decisions, (n_bags[, n_classes])."""
+        return np.asarray(self.decisions[self.best])
+
+
+def folds_of(cv: Any, y: Labels) -> list[Fold]:
+    """The folds that scikit-learn's `cv` means for bags with these labels."""
+    return list(check_cv(cv, y, classifier=True).split(np.zeros(len(y)), y))
 
 
 def accuracy(model: Any, bags: Any, y: Labels) -> float:

@@ -1,6 +1,5 @@
 """The latent SVM with a smoothed maximum, f_μ of `smoothing` in the place of f of `latent`, by L-BFGS."""
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,9 @@ from tag2box.errors import InputError
 from tag2box.mil.bag_classifier import BagClassifier
 from tag2box.mil.bag_estimator import check_positive
 from tag2box.mil.lbfgs import lbfgs
-from tag2box.mil.losses import LOSSES, SMOOTH
-from tag2box.mil.objective import BagObjective, BagProblem, warn_not_converged
+from tag2box.mil.losses import SMOOTH
+from tag2box.mil.objective import BagProblem, warn_not_converged
+from tag2box.mil.one_pass import SmoothedObjective
 from tag2box.mil.smoothing import OMEGAS, segment_smoothed_max
 from tag2box.runtime.checks import check_choice
 
@@ -152,9 +152,9 @@ class SmoothLatentSVC(BagClassifier):
         return segment_smoothed_max(scores, offsets, self.mu, self.omega, self.top)[0]
 
     def _solve(self, problem: BagProblem, theta: Floats) -> tuple[Floats, list[float], int]:
-        maximum = partial(segment_smoothed_max, mu=self.mu, omega=self.omega, top=self.top)
-        objective = BagObjective(problem, LOSSES[self.loss], maximum, by_rows=True)
-        minimum = lbfgs(objective, theta, self.max_iter, self.tol)
+        objective = SmoothedObjective(problem, self.loss, self.mu, self.omega, self.top)
+        curvature = problem.A.curvature(problem.cost.sum())
+        minimum = lbfgs(objective, theta, self.max_iter, self.tol, curvature=curvature)
         if not minimum.converged:
             warn_not_converged("iterations", self.max_iter)
         return minimum.theta, minimum.trace, len(minimum.trace) - 1

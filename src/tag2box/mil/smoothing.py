@@ -16,15 +16,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tag2box.errors import InputError
+from tag2box.mil.smooth_bag import smooth_bag, threshold
 from tag2box.runtime.checks import check_at_least, check_choice
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["OMEGAS", "segment_max", "segment_smoothed_max", "simplex_projection", "smoothed_max"]
+__all__ = [
+    "ALL",
+    "OMEGAS",
+    "segment_max",
+    "segment_smoothed_max",
+    "simplex_projection",
+    "smoothed_max",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 OMEGAS = ("l2", "entropy")
+ALL = np.iinfo(np.int64).max  # as `top`
 
 
 def simplex_projection(v: ArrayLike) -> Floats:
@@ -102,11 +111,9 @@ def segment_smoothed_max(
         weights[where] = 1
         return value, weights
     check_choice("omega", omega, OMEGAS)
-    if omega == "entropy":
-        return _segment_entropy(s, o, mu)
     if top is not None:
         check_at_least(1, top=top)
-    return _segment_l2(s, o, mu, np.iinfo(np.int64).max if top is None else top)
+    return _segments(s, o, mu, omega == "entropy", ALL if top is None else top)
 
 
 def segment_max(scores: Floats, offsets: NDArray[Any]) -> tuple[Floats, NDArray[np.intp]]:
@@ -124,116 +131,22 @@ def _scores(v: ArrayLike) -> Floats:
 
 
 @kernel
-def _threshold(v: Floats, n: int) -> float:
-    """τ with Σ max(v - τ, 0) = 1 over the first n of `v`, which is a scratch copy.
-
-    Some passes of Michelot (1986) leave out what lies below a lower bound of τ: often that is all, and random
-    pivots (Duchi et al. 2008) find τ among the rest in linear time.
-    """
-    start, stop = 0, n
-    for _ in range(8):
-        total, kept = -1.0, 0
-        for i in range(stop):
-            total += v[i]
-        bound = total / stop
-        for i in range(stop):
-            if v[i] > bound:
-                v[kept] = v[i]
-                kept += 1
-        if kept == stop:
-            return bound
-        stop = kept
-    total, count = 0.0, 0  # of the values known to lie above τ
-    state = np.uint64(88172645463325252)
-    while start < stop:
-        state ^= state << np.uint64(13)
-        state ^= state >> np.uint64(7)
-        state ^= state << np.uint64(17)
-        pivot = v[start + np.int64(state % np.uint64(stop - start))]
-        middle, above = start, 0.0  # v[start:middle] >= pivot > v[middle:stop]
-        for i in range(start, stop):
-            if v[i] >= pivot:
-                above += v[i]
-                v[i], v[middle] = v[middle], v[i]
-                middle += 1
-        if total + above - (count + middle - start) * pivot < 1:  # τ lies below the pivot
-            total, count, start = total + above, count + middle - start, middle
-        else:  # τ is the pivot or lies above it: the pivots themselves add nothing
-            kept = start
-            for i in range(start, middle):
-                if v[i] > pivot:
-                    v[i], v[kept] = v[kept], v[i]
-                    kept += 1
-            stop = kept
-    return (total - 1) / count
-
-
-@kernel
 def _project(v: Floats) -> Floats:
     highest = v.max()  # taken off first: v may be s/μ with a tiny μ
-    tau = _threshold(v - highest, len(v))
+    tau, _ = threshold(v - highest, np.empty(len(v), np.intp), len(v))
     out: Floats = np.maximum(v - highest - tau, 0.0)
     return out
 
 
 @kernel
-def _segment_l2(s: Floats, offsets: Ints, mu: float, top: int) -> tuple[Floats, Floats]:
+def _segments(s: Floats, offsets: Ints, mu: float, entropy: bool, top: int) -> tuple[Floats, Floats]:
     value = np.empty(len(offsets) - 1)
     weights = np.zeros_like(s)
-    near, scratch = np.empty_like(s), np.empty_like(s)
-    where = np.empty(len(s), np.intp)
-    for i in range(len(offsets) - 1):
-        first = offsets[i]
-        for j in range(offsets[i] + 1, offsets[i + 1]):
-            if s[j] > s[first]:
-                first = j
-        highest = s[first]
-        where[0], near[0], scratch[0] = first, 0.0, 0.0
-        count, bound = 1, -1.0  # (Σ v - 1) / n of those taken is never above τ: what lies below it has u = 0
-        for j in range(offsets[i], offsets[i + 1]):
-            if s[j] > highest + mu * bound and j != first:
-                v = (s[j] - highest) / mu
-                where[count], near[count], scratch[count] = j, v, v
-                count += 1
-                bound += (v - bound) / count
-        tau = _threshold(scratch, count) if count <= top else _threshold_of_best(near[:count], top)
-        inner, square = 0.0, 0.0
+    u, where = np.empty_like(s), np.empty(len(s), np.intp)
+    for i in range(len(value)):
+        value[i], count = smooth_bag(s, offsets[i], offsets[i + 1], mu, entropy, top, u, where)
         for k in range(count):
-            u = max(near[k] - tau, 0.0)
-            weights[where[k]] = u
-            inner += u * near[k]
-            square += u * u
-        value[i] = highest + mu * (inner - square / 2)
-    return value, weights
-
-
-@kernel
-def _threshold_of_best(v: Floats, n: int) -> float:
-    """The same τ from the n best alone; n grows until one of them lies below τ: the certificate ‖u'‖₀ < N."""
-    while n < len(v):
-        best = np.partition(v, len(v) - n)[len(v) - n :]
-        least = best[0]
-        tau = _threshold(best, n)
-        if least <= tau:
-            return tau
-        n *= 2
-    return _threshold(v.copy(), len(v))
-
-
-@kernel
-def _segment_entropy(s: Floats, offsets: Ints, mu: float) -> tuple[Floats, Floats]:
-    value = np.empty(len(offsets) - 1)
-    weights = np.empty_like(s)
-    for i in range(len(offsets) - 1):
-        a, b = offsets[i], offsets[i + 1]
-        highest = s[a:b].max()
-        total = 0.0
-        for j in range(a, b):
-            weights[j] = np.exp(2 * (s[j] - highest) / mu)
-            total += weights[j]
-        for j in range(a, b):
-            weights[j] /= total
-        value[i] = highest + mu / 2 * np.log(total)
+            weights[where[k]] = u[k]
     return value, weights
 
 

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import ParameterGrid, check_cv
-from sklearn.utils.validation import check_is_fitted
+from sklearn.model_selection import ParameterGrid
 
 from tag2box.errors import InputError
-from tag2box.mil.bag_estimator import bag_labels, classes_of, finite_bags, known_bags
+from tag2box.mil.bag_estimator import BagDecider
+from tag2box.mil.bags import Bags
 from tag2box.mil.calibration import fit_sigmoids, log_odds
 from tag2box.mil.scaling import mostly_zeros
-from tag2box.mil.search import cross_validate
+from tag2box.mil.search import cross_validate, folds_of
 from tag2box.mil.usual import usual_machines
 
 __all__ = ["BagStackingCV", "fit_stack"]
@@ -34,7 +34,7 @@ def fit_stack(odds: Sequence[Floats], y: NDArray[Any]) -> LogisticRegression:
     return LogisticRegression().fit(np.hstack(odds), y)
 
 
-class BagStackingCV(ClassifierMixin, BaseEstimator):
+class BagStackingCV(BagDecider):
     """Several machines, their settings chosen by cross-validation, stacked by a logistic regression.
 
     Take it if you do not know which machine suits your bags: on twelve public sets it is better in the mean
@@ -97,16 +97,13 @@ class BagStackingCV(ClassifierMixin, BaseEstimator):
         BagStackingCV
             The fitted estimator.
         """
-        bags = finite_bags(bags)
-        labels = bag_labels(y, len(bags))
-        self.classes_ = classes_of(labels)
-        self.n_features_in_ = bags.X.shape[1]
+        bags, labels = self._begin(bags, y)
         machines = self.machines
         if machines is None:
             machines = list(usual_machines(text=mostly_zeros(bags.X)).values())
         if not machines:
             raise InputError("no machines to stack: give at least one, with its settings")
-        folds = list(check_cv(self.cv, labels, classifier=True).split(np.zeros(len(bags)), labels))
+        folds = folds_of(self.cv, labels)
         odds, scores = [], []
         self.machines_, self.best_params_, self._sigmoids = [], [], []
         with warnings.catch_warnings():
@@ -115,31 +112,15 @@ class BagStackingCV(ClassifierMixin, BaseEstimator):
             for estimator, grid in machines:
                 points = list(ParameterGrid(grid))
                 tried = cross_validate(estimator, points, bags, labels, folds)
-                self._sigmoids.append(fit_sigmoids(tried.decisions[tried.best], labels, self.classes_))
-                odds.append(log_odds(tried.decisions[tried.best], self._sigmoids[-1]))
-                scores.append(tried.scores.mean(axis=0)[tried.best])
+                self._sigmoids.append(fit_sigmoids(tried.best_decisions, labels, self.classes_))
+                odds.append(log_odds(tried.best_decisions, self._sigmoids[-1]))
+                scores.append(tried.best_score)
                 self.best_params_.append(points[tried.best])
                 self.machines_.append(clone(estimator).set_params(**points[tried.best]).fit(bags, labels))
         known = np.isfinite(np.hstack(odds)).all(axis=1)  # bags that some fold has left out
         self.final_estimator_ = fit_stack([each[known] for each in odds], labels[known])
         self.best_scores_ = np.array(scores)
         return self
-
-    def decision_function(self, bags: Any) -> Floats:
-        """Score every bag.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            The log odds of the second of two classes, or a score of each class.
-        """
-        odds = self._odds(bags)
-        return np.asarray(self.final_estimator_.decision_function(odds))
 
     def predict_proba(self, bags: Any) -> Floats:
         """Predict the probability of every class, calibrated by bags that the machines had not seen.
@@ -154,27 +135,12 @@ class BagStackingCV(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_bags, n_classes)
             The probabilities.
         """
-        odds = self._odds(bags)
-        return np.asarray(self.final_estimator_.predict_proba(odds))
+        return np.asarray(self.final_estimator_.predict_proba(self._odds(self._known(bags))))
 
-    def predict(self, bags: Any) -> NDArray[Any]:
-        """Predict the label of every bag.
+    def _decide(self, bags: Bags) -> Floats:
+        """Log odds of the second of two classes, or a score of each class."""
+        return np.asarray(self.final_estimator_.decision_function(self._odds(bags)))
 
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,)
-            The labels.
-        """
-        odds = self._odds(bags)
-        return np.asarray(self.final_estimator_.predict(odds))
-
-    def _odds(self, bags: Any) -> Floats:
-        check_is_fitted(self)
-        bags = known_bags(bags, self.n_features_in_)
+    def _odds(self, bags: Bags) -> Floats:
         pairs = zip(self.machines_, self._sigmoids, strict=True)
         return np.hstack([log_odds(machine.decision_function(bags), each) for machine, each in pairs])

@@ -12,7 +12,7 @@ from tag2box.mil.scaling import InstanceScaler
 from tag2box.mil.set_kernel import SetKernel
 from tag2box.mil.smooth_latent import SmoothLatentSVC
 
-__all__ = ["Choice", "usual_machines"]
+__all__ = ["Choice", "statistics", "usual_machines"]
 
 # A machine, and the settings to choose from, as for `GridSearchCV`.
 Choice = tuple[Any, dict[str, Any]]
@@ -21,13 +21,13 @@ SVM_CS = [1.0, 10.0, 100.0]
 
 def usual_machines(*, text: bool) -> dict[str, Choice]:
     """By name; text: whether instances are mostly zeros."""
-    return {"statistics": _statistics(), "NSK": _set_kernel(text), "SLSVM": _smooth()}
+    return {"statistics": statistics("normalize"), "NSK": _set_kernel(text), "SLSVM": _smooth()}
 
 
-def _statistics() -> Choice:
-    """Statistics of each bag, and an SVM with a Gaussian kernel."""
+def statistics(method: str) -> Choice:
+    """Statistics of each bag, and an SVM with a Gaussian kernel; method: how instances are scaled."""
     machine = make_pipeline(
-        PerInstance(InstanceScaler("normalize")),
+        PerInstance(InstanceScaler(method)),
         BagStatistics(),
         InstanceScaler(),
         Distances(),

@@ -64,7 +64,8 @@ class BagWrapper(BagEstimator):
 
     The classifier learns from all instances, each with the label of its bag. The score of a bag pools the
     scores of its instances: their probabilities if the classifier has `predict_proba`, else its
-    `decision_function`.
+    `decision_function`. `decision_function` of bags is the pooled probability less one half, so that 0
+    divides two classes.
 
     Parameters
     ----------
@@ -138,20 +139,9 @@ class BagWrapper(BagEstimator):
         scores = np.asarray(self.estimator_.predict_proba(bags.X), dtype=np.float64)
         return scores[:, 1] if scores.shape[1] == 2 else scores
 
-    def decision_function(self, bags: Any) -> Floats:
-        """Score every bag.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            The pooled score of each bag; probabilities less one half, so that 0 divides two classes.
-        """
-        return super().decision_function(bags) - (0.5 if _gives_probabilities(self) else 0.0)
+    def _decide(self, bags: Bags) -> Floats:
+        """The pooled scores; of probabilities less one half, so that 0 divides two classes."""
+        return super()._decide(bags) - (0.5 if _gives_probabilities(self) else 0.0)
 
     @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, bags: Any) -> Floats:

@@ -214,10 +214,10 @@ def _run_fold(task: _Task) -> _Fold:
             return _Fold(outer.scores[0].tolist(), [], [], [], seconds)
         inside = _splits(y[train], INNER_FOLDS, task.seed)
         inner = cross_validate(estimator, points, bags[train], y[train], inside)
-    sigmoids = fit_sigmoids(inner.decisions[inner.best], y[train], np.unique(y))
+    sigmoids = fit_sigmoids(inner.best_decisions, y[train], np.unique(y))
     odds, inner_odds = (
         log_odds(decisions, sigmoids)[:, 0].round(5).tolist()
-        for decisions in (outer.decisions[inner.best][test], inner.decisions[inner.best])
+        for decisions in (outer.decisions[inner.best][test], inner.best_decisions)
     )
     return _Fold(outer.scores[0].tolist(), inner.scores.mean(axis=0).tolist(), odds, inner_odds, seconds)
 

@@ -57,7 +57,7 @@ class DetailsChoice:
     details: Details | None
 
 
-@stage("details", version=3)
+@stage("details", version=4)
 def choose_details(
     sample: Raw,
     tags: NDArray[np.int8],

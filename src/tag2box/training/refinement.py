@@ -16,7 +16,6 @@ In a class's trace a round has the objective over all windows, how many were hel
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import Annotated
 
@@ -28,7 +27,8 @@ from tag2box.mil.affine import Affine
 from tag2box.mil.convex import ConvexHalf
 from tag2box.mil.lbfgs import lbfgs
 from tag2box.mil.losses import LOSSES, SMOOTH
-from tag2box.mil.objective import BagObjective, BagProblem
+from tag2box.mil.objective import BagProblem
+from tag2box.mil.one_pass import SmoothedObjective
 from tag2box.mil.smoothing import segment_max, segment_smoothed_max
 from tag2box.runtime.checks import Choice, Range
 from tag2box.runtime.config import Settings
@@ -96,7 +96,7 @@ class RefineConfig(Settings):
     tol: Annotated[float, Range(1e-9, 1)] = 1e-4
 
 
-@stage("refined", version=1)
+@stage("refined", version=2)
 def refine(known: Known, initial: Weights, config: RefineConfig, *, progress: Progress = silent) -> Weights:
     """The refined detector of every class, from `initial`.
 
@@ -218,9 +218,11 @@ class _Class:
         problem = BagProblem(A, offsets, self.y, self.cost)
         with A.few_threads():
             if self.config.method == "slsvm":
-                maximum = partial(segment_smoothed_max, mu=self.config.mu, omega="l2")
-                objective = BagObjective(problem, LOSSES[self.config.loss], maximum, by_rows=True)
-                self.theta = lbfgs(objective, self.theta, MAX_ITER, self.config.tol).theta
+                objective = SmoothedObjective(problem, self.config.loss, self.config.mu)
+                curvature = A.curvature(self.cost.sum())
+                self.theta = lbfgs(
+                    objective, self.theta, MAX_ITER, self.config.tol, curvature=curvature
+                ).theta
             else:
                 half = ConvexHalf(problem, self.config.loss)
                 self.theta = half.solve(self.theta, np.searchsorted(at, self.witness), self.config.tol)
