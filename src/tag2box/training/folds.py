@@ -21,7 +21,7 @@ from tag2box.training.retraining import Found, RetrainConfig, retrain
 from tag2box.training.scorer import Scorer, known_terms
 from tag2box.training.scoring import Weights, score_photos
 
-__all__ = ["find_anew"]
+__all__ = ["FOLDS", "draw_folds", "find_anew", "search_folds"]
 
 Floats = NDArray[np.float32]
 
@@ -43,16 +43,34 @@ def find_anew(
 
     scorer: what adds to the score of an SVM. A round costs as much as to retrain and to find the best.
     """
-    fold = np.random.default_rng(config.seed).permutation(len(known)) % FOLDS
+    fold = draw_folds(len(known), config.seed)
     for round_ in range(config.rounds):
         progress("finding boxes anew", round_, config.rounds)
         weights = [retrain(known, found, config, fold != k, workers=workers) for k in range(FOLDS)]
-        search = partial(_search, scorer, weights, config.vote_iou)
-        done = list(map_threads(search, _parts(known, fold), workers=workers))
-        best = join_best([best for best, _ in done])
-        found = Found(best.rows, best.boxes, np.concatenate([greatest for _, greatest in done]))
+        found = search_folds(known, fold, weights, scorer, config.vote_iou, workers=workers)
     progress("finding boxes anew", config.rounds, config.rounds)
     return found
+
+
+def search_folds(
+    known: Known,
+    fold: NDArray[np.int64],
+    weights: Sequence[Weights],
+    scorer: Scorer,
+    vote_iou: float,
+    *,
+    workers: int | None = 1,
+) -> Found:
+    """The boxes of all photos; those of fold k by the SVMs `weights[k]`, to whose scores `scorer` adds."""
+    search = partial(_search, scorer, weights, vote_iou)
+    done = list(map_threads(search, _parts(known, fold), workers=workers))
+    best = join_best([best for best, _ in done])
+    return Found(best.rows, best.boxes, np.concatenate([greatest for _, greatest in done]))
+
+
+def draw_folds(n_photos: int, seed: int) -> NDArray[np.int64]:
+    """The fold of each photo."""
+    return np.random.default_rng(seed).permutation(n_photos) % FOLDS
 
 
 def _parts(known: Known, fold: NDArray[np.int64]) -> Iterator[tuple[int, Known, NDArray[np.int64]]]:
