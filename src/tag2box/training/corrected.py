@@ -26,7 +26,7 @@ from tag2box.corrections.record import Corrections
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
-from tag2box.training.calibration import calibrate, judged_shift
+from tag2box.training.calibration import judged_shift
 from tag2box.training.corrected_head import REJECTED, teach_head
 from tag2box.training.findings import Best, Findings, ScoresByPhoto, best_windows, sure_findings
 from tag2box.training.folds import FOLDS, draw_folds, search_folds
@@ -126,9 +126,9 @@ def learn_corrected(
             yield with_tags
 
     choice = _choose(windows, corrections, _open_tags(corrections), scores(), vote_iou)
-    curves = calibrate(np.stack(greatest) if unseen is None else unseen, corrections.tags)
     shift = _shift(windows, corrections, learned.findings)
-    return Corrected(scorer.weights, sure_findings(choice, curves, learned.known, shift), head)
+    findings = sure_findings(choice, known, unseen or np.stack(greatest), shift)
+    return Corrected(scorer.weights, findings, head)
 
 
 def _train(
