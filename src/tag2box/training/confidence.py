@@ -13,7 +13,7 @@ numbers; `python -m benchmarks.confidence --fit` makes it anew): once for boxes 
 have the class, where the score says little since it was learned there; and once for boxes in new ones, by
 the score and the class alone, so that no ranking changes. What a run cannot know (NaN) counts as the mean.
 
-Who asks for a confidence of a half in new photos wants to keep what is worth a look, not what is beyond doubt:
+Who asks for a confidence of a half in new photos wants what is worth a look, not only what is beyond doubt:
 where objects are hard to find, half of those that are found at all have a probability of 0.2 to 0.3. So boxes
 are shown at a half from a probability of a third on (`lift`); below a fourth and above a half hardly anything
 changes.
@@ -49,8 +49,8 @@ FEATURES = ("score", "share", "map", "smaller", "ahead")
 LARGEST, BEYOND = 12.0, 0.05
 # Spreads from the mean beyond which nothing was fitted: the scores of another method may lie there.
 FARTHEST = 3.0
-# Probabilities in new photos, and what they are shown as: of the curves tried, the one by which 0.5 keeps most
-# of what is found while the expected calibration error stays within 0.1 on every set that was left out of the
+# Probabilities in new photos, and what they are shown as: of the curves tried, the one with which 0.5 keeps
+# most of what is found while the expected calibration error stays within 0.1 on every set that was left out of the
 # fit (docs/experiments).
 LIFT = (0.0, 0.25, 0.33, 0.5, 1.0), (0.0, 0.25, 0.5, 0.51, 1.0)
 # The share of a photo that a box has at least.
