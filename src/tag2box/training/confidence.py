@@ -50,8 +50,8 @@ LARGEST, BEYOND = 12.0, 0.05
 # Spreads from the mean beyond which nothing was fitted: the scores of another method may lie there.
 FARTHEST = 3.0
 # Probabilities in new photos, and what they are shown as: of the curves tried, the one with which 0.5 keeps
-# most of what is found while the expected calibration error stays within 0.1 on every set that was left out of the
-# fit (docs/experiments).
+# most of what is found while the expected calibration error stays within 0.1 on each set that is left out of
+# the fit (docs/experiments).
 LIFT = (0.0, 0.25, 0.33, 0.5, 1.0), (0.0, 0.25, 0.5, 0.51, 1.0)
 # The share of a photo that a box has at least.
 SMALLEST = 1e-9
