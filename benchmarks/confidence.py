@@ -27,7 +27,7 @@ from tag2box.images import known_tags
 from tag2box.methods import METHODS
 from tag2box.run.folder import RunFolder, mined_windows
 from tag2box.training import confidence_table
-from tag2box.training.confidence import FEATURES, Shape
+from tag2box.training.confidence import FEATURES, Shape, lift
 from tag2box.training.known import Known
 from tag2box.windows.record import Windows
 
@@ -39,10 +39,10 @@ PHOTOS = 600
 # Boxes of a photo and class that are looked at: the others are hardly ever right.
 MOST = 20
 # In photos learned from the score says little; in new ones nothing else may change the ranking of a class.
-USED = {"tagged": ("share", "map", "smaller", "agreement", "maps"), "new": ("score", "agreement", "maps")}
-COUNTED = {"tagged": 300, "new": 500}
+USED = {"tagged": ("share", "map", "smaller", "ahead"), "new": ("score", "ahead")}
+COUNTED = {"tagged": 200, "new": 300}
 # Of boxes in new photos those are fitted that may be right: the many below would shape the curve for all.
-LEAST_SCORE = -1.0
+LEAST_SCORE = -8.5
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,9 @@ def likely(boxes):
     )
 
 
-def probability(table, boxes):
-    return 1 / (1 + np.exp(-Shape.of(table).logit(boxes.features)))
+def confidence(kind, table, boxes):
+    sure = 1 / (1 + np.exp(-Shape.of(table).logit(boxes.features)))
+    return lift(sure) if kind == "new" else sure
 
 
 def calibration_error(sure, right, least=0.1):
@@ -239,7 +240,7 @@ def main():
     for kind, sets in (("tagged", tagged), ("new", new)):
         for name in names:
             table = fit(kind, [boxes for other, boxes in sets.items() if other != name] or [sets[name]])
-            sure = probability(table, sets[name])
+            sure = confidence(kind, table, sets[name])
             print(line(name, kind, sure, sets[name]), flush=True)
             if kind == "tagged":
                 gaps += class_gap(sure, sets[name])

@@ -34,6 +34,7 @@ from tag2box.training.corrected import SURE, _Stacked, label_judged, learn_corre
 from tag2box.training.initial import train_svms
 from tag2box.training.known import Known
 from tag2box.training.learned import Learned
+from tag2box.training.retraining import Found
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.5)
 RIGHT = 0.5
@@ -99,7 +100,7 @@ class Trial:
         alone = replace(
             corrections, tags=np.where(corrections.reviewed[:, None], corrections.tags, 0).astype(np.int8)
         )
-        nothing = [np.empty(0, np.int64)] * len(self.run.images.classes)
+        nothing = Found.windows(self.windows, [np.empty(0, np.int64)] * len(self.run.images.classes))
         both = _Stacked(self.described.X, judged)
         config = self.run.config.retrain
         svm = replace(config.svm, C=SURE * config.C)  # as boldly as we do

@@ -6,8 +6,8 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, logit
 
 from tag2box.boxes import iou_matrix
-from tag2box.training.calibration import SHIFT, Calibration, judged_shift
-from tag2box.training.confidence import FEATURES, NEW, TAGGED, Shape, Traits, log_shares, overlaps
+from tag2box.training.calibration import SHIFT, Calibration, calibrate, judged_shift, score_curves
+from tag2box.training.confidence import FEATURES, NEW, TAGGED, Shape, Traits, lift, log_shares, overlaps
 
 RNG = np.random.default_rng(0)
 
@@ -36,12 +36,30 @@ def test_what_nobody_knows_counts_as_the_mean(table):
 
 
 def test_a_box_that_scores_more_is_surer_whether_new_or_tagged():
-    calibration = Calibration(np.array([[1.0, 0.0]]), np.array([[-2.0, 0.5, 0.5]]))
+    calibration = Calibration(np.array([[1.0, 0.0]]), np.array([[-2.0, 0.5]]))
     scores, label, same = np.linspace(-30, 30, 7), np.zeros(7, np.intp), np.ones(7)
     features = calibration.features(scores, label, -0.5 * same, 0.5 * same, -2 * same)
     new, tagged = calibration(features, label), calibration(features, label, tagged=True)
     assert (np.diff(new) > 0).all()
     assert (np.diff(tagged) >= 0).all()
+
+
+def test_lifted_probabilities_rise_throughout_and_stay_where_they_are_low():
+    p = np.linspace(0, 1, 1001)
+    lifted = lift(p)
+    assert (np.diff(lifted) > 0).all()
+    assert (lifted >= p - 1e-12).all()
+    np.testing.assert_array_equal(lifted[p <= 0.25], p[p <= 0.25])
+    assert (lifted[0], lifted[-1]) == (0, 1)
+
+
+def test_only_boxes_in_new_photos_are_lifted():
+    calibration, label = Calibration(np.array([[1.0, 0.0]])), np.zeros(50, np.intp)
+    features = np.tile(np.nan, (50, len(FEATURES)))
+    features[:, 0] = np.linspace(-15, 5, 50)
+    np.testing.assert_allclose(calibration(features, label), lift(expit(Shape.of(NEW).logit(features))))
+    tagged = expit(Shape.of(TAGGED).logit(features))
+    np.testing.assert_allclose(calibration(features, label, tagged=True), tagged)
 
 
 def test_the_shift_of_judged_boxes_is_the_most_likely_one():
@@ -60,14 +78,23 @@ def test_the_shift_of_judged_boxes_is_the_most_likely_one():
     )
 
 
-def test_traits_are_the_means_over_boxes():
-    log_areas, overlap = RNG.uniform(-3, 0, 7), RNG.random(7)
-    area, agreement, maps = Traits.of(log_areas, 0.4, overlap)
-    assert (area, agreement, maps) == pytest.approx((np.median(log_areas), 0.4, overlap.mean()))
-    assert Traits.of(log_areas, -3.0, overlap).agreement == 0  # less than chance is no more than a draw
-    assert np.isnan(Traits.of(log_areas, np.nan, overlap).agreement)  # nobody asked
-    assert np.isnan(Traits.of(log_areas, 0.4, np.full(7, np.nan)).maps)  # there are no maps
-    assert np.isnan(Traits.of(log_areas[:0], 0.4, overlap[:0])).all()
+def test_traits_are_those_of_the_boxes_of_a_class():
+    log_areas = RNG.uniform(-3, 0, 7)
+    assert Traits.of(log_areas, 0.4) == pytest.approx((np.median(log_areas), 0.4))
+    assert np.isnan(Traits.of(log_areas, np.nan).ahead)  # no SVM was asked
+    assert np.isnan(Traits.of(log_areas[:0], 0.4)).all()
+
+
+def test_curves_are_zero_at_the_typical_photo_of_a_class():
+    best, tags = RNG.normal(size=(30, 2)), np.where(RNG.random((30, 2)) < 0.4, 1, -1).astype(np.int8)
+    best[tags == 1] += 2
+    best[0] = -np.inf  # a photo without any window
+    curves, plain = score_curves(best, tags), calibrate(best, tags)
+    np.testing.assert_array_equal(curves[:, 0], plain[:, 0])
+    for c in range(2):
+        positive = best[(tags[:, c] == 1) & np.isfinite(best[:, c]), c]
+        assert np.median(curves[c, 0] * positive + curves[c, 1]) == pytest.approx(0)
+    assert score_curves(best[:, :1], -np.ones((30, 1), np.int8)).tolist() == [[1, 0]]  # nobody knows
 
 
 def test_what_is_farther_off_than_anything_fitted_says_no_more():

@@ -20,13 +20,14 @@ from tag2box.training.corrected import (
     RIGHT,
     _Stacked,
     _trusted,
+    _unjudged,
     label_judged,
     learn_corrected,
 )
 from tag2box.training.findings import Best, Findings, best_windows
 from tag2box.training.known import Known
 from tag2box.training.learned import Learned
-from tag2box.training.retraining import RetrainConfig
+from tag2box.training.retraining import Found, RetrainConfig
 from tag2box.training.scorer import Scorer
 from tag2box.training.scoring import Weights, score_photos
 from tag2box.training.two_stream import TwoStreamConfig
@@ -91,7 +92,9 @@ def test_every_window_is_what_was_said_of_it(data):
     right, wrong = [3, N_WINDOWS + 3], [2 * N_WINDOWS + 7]
     rows, corrections = said(windows, tags, right, wrong, whole=[1])
     found = np.array([i * N_WINDOWS + 7 for i in range(2, 12)])
-    (positives,), (negatives,) = label_judged(windows, corrections, [found], RetrainConfig())
+    (positives,), (negatives,) = label_judged(
+        windows, corrections, Found.windows(windows, [found]), RetrainConfig()
+    )
     n = len(windows.xyxy)
     assert {n, n + 1} <= set(positives.tolist())  # the accepted boxes themselves
     assert n + 2 in negatives  # the rejected one
@@ -118,8 +121,31 @@ def test_a_rejected_box_beside_an_accepted_one_is_no_negative(data):
         np.zeros(N_IMAGES, np.bool_),
         tags,
     )
-    _, (negatives,) = label_judged(windows, corrections, [np.empty(0, np.int64)], RetrainConfig())
+    nothing = Found.windows(windows, [np.empty(0, np.int64)])
+    _, (negatives,) = label_judged(windows, corrections, nothing, RetrainConfig())
     assert len(windows.xyxy) + 1 not in negatives
+
+
+def test_photos_that_are_left_out_teach_nothing(data):
+    """With half of the photos: the labels of the same data in which the others say nothing."""
+    windows, _, tags = data
+    rows, corrections = said(windows, tags, [3, N_WINDOWS + 3], [2 * N_WINDOWS + 7, 3 * N_WINDOWS + 7], [1])
+    boxes = Found.windows(windows, [np.array([i * N_WINDOWS + 7 for i in range(4, 12)])])
+    half = np.arange(N_IMAGES) % 2 == 1
+    (positives,), (negatives,) = label_judged(windows, corrections, boxes, RetrainConfig(), half)
+    (all_positives,), (all_negatives,) = label_judged(windows, corrections, boxes, RetrainConfig())
+    image = np.append(windows.image_of(np.arange(len(windows.xyxy))), windows.image_of(rows))
+    assert set(positives.tolist()) == {row for row in all_positives.tolist() if half[image[row]]}
+    assert set(negatives) == {row for row in all_negatives if half[image[row]]}
+
+
+def test_boxes_of_judged_photos_are_not_found_anew(data):
+    windows, _, tags = data
+    rows = np.arange(12) * N_WINDOWS + 7
+    _, corrections = said(windows, tags, [3], [2 * N_WINDOWS + 7], whole=[5])
+    left = _unjudged(windows, corrections, Found.windows(windows, [rows]))
+    assert windows.image_of(left.rows[0]).tolist() == [1, 3, 4, 6, 7, 8, 9, 10, 11]
+    assert_array_equal(left.boxes[0], windows.xyxy[left.rows[0]])
 
 
 def test_what_a_person_shows_is_found_in_other_photos(data):

@@ -60,7 +60,9 @@ def test_each_photo_is_searched_by_an_svm_of_the_others():
     slow = best_windows(windows, known.tags, scores, 1.0)
     again = find_anew(known, found, NOTHING_ELSE, AS_THEY_ARE)
     np.testing.assert_array_equal(again.rows[0], slow.rows[0])
-    np.testing.assert_allclose(again.unseen, [each.max(axis=0) for each in scores], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        again.unseen.greatest, [each.max(axis=0) for each in scores], rtol=1e-4, atol=1e-4
+    )
 
 
 def test_a_photo_has_no_say_in_what_is_found_in_it():
@@ -70,8 +72,8 @@ def test_a_photo_has_no_say_in_what_is_found_in_it():
     rows = found.rows[0].copy()
     rows[7] += 1  # another window of photo 14
     after = find_anew(known, Found.windows(known.described.windows, (rows,)), NOTHING_ELSE, AS_THEY_ARE)
-    np.testing.assert_array_equal(before.unseen[14], after.unseen[14])
-    assert (before.unseen != after.unseen).any()
+    np.testing.assert_array_equal(before.unseen.greatest[14], after.unseen.greatest[14])
+    assert (before.unseen.greatest != after.unseen.greatest).any()
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
@@ -82,7 +84,7 @@ def test_workers_and_parts_change_nothing(monkeypatch, rounds):
     monkeypatch.setattr("tag2box.training.known.SMALL", 7)
     many = find_anew(known, wrong_in_some(known), NOTHING_ELSE, config, workers=2)
     np.testing.assert_array_equal(one.boxes[0], many.boxes[0])
-    np.testing.assert_allclose(one.unseen, many.unseen, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(one.unseen.greatest, many.unseen.greatest, rtol=1e-4, atol=1e-4)
 
 
 def test_no_round_keeps_the_boxes_and_the_scores_are_those_of_the_scorer():

@@ -10,7 +10,7 @@ from tag2box.boxes import iou_matrix
 from tag2box.description.record import Described, Maps
 from tag2box.errors import InputError
 from tag2box.training.activations import Activations
-from tag2box.training.calibration import calibrate
+from tag2box.training.calibration import score_curves
 from tag2box.training.findings import best_windows, find_best
 from tag2box.training.initial import InitialConfig
 from tag2box.training.known import Known
@@ -133,7 +133,7 @@ def test_findings_are_those_of_the_formula_photo_by_photo(many, scorer):
     for name in ("rows", "scores", "boxes"):
         for ours, expected in zip(getattr(findings, name), getattr(slow, name), strict=True):
             np.testing.assert_allclose(ours, expected, rtol=1e-4, atol=1e-4)
-    expected = calibrate(np.stack([scores.max(axis=0) for scores in without]), known.tags)
+    expected = score_curves(np.stack([scores.max(axis=0) for scores in without]), known.tags)
     np.testing.assert_allclose(findings.calibration.curves, expected, rtol=1e-3)
     for c, features in enumerate(findings.features):
         near = [

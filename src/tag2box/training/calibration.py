@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
-from tag2box.training.confidence import NEW, TAGGED, UNKNOWN, Shape, box_features
+from tag2box.training.confidence import NEW, TAGGED, UNKNOWN, Shape, box_features, lift
 
-__all__ = ["Calibration", "calibrate", "judged_shift"]
+__all__ = ["Calibration", "calibrate", "judged_shift", "score_curves"]
 
 Floats = NDArray[np.float64]
 
@@ -29,7 +29,7 @@ SHIFT = 1.0
 class Calibration:
     """curves: (n_classes, 2), the slope and offset of each class's curve.
 
-    traits: (n_classes, 3), what the boxes of each class have in common (`confidence.Traits`); None: unknown.
+    traits: (n_classes, 2), what the boxes of each class have in common (`confidence.Traits`); None: unknown.
     shift: (n_classes,), what is added to the logits, by what a person judged; None is 0.
     """
 
@@ -50,7 +50,8 @@ class Calibration:
         logit = Shape.of(TAGGED if tagged else NEW).logit(features)
         if self.shift is not None:
             logit = logit + self.shift[label]
-        return np.asarray(1 / (1 + np.exp(-np.clip(logit, -500, 500))))
+        probability = np.asarray(1 / (1 + np.exp(-np.clip(logit, -500, 500))))
+        return probability if tagged else lift(probability)
 
 
 def judged_shift(confidence: Floats, right: NDArray[np.bool_]) -> float:
@@ -80,4 +81,18 @@ def calibrate(best: NDArray[np.floating], tags: NDArray[np.int8]) -> Floats:
             with one_thread():  # two numbers are learned: threads would only wait for each other
                 curve = LogisticRegression().fit(best[known, c, None], tags[known, c])
             out[c] = max(curve.coef_[0, 0], LEAST_SLOPE), curve.intercept_[0]
+    return out
+
+
+def score_curves(best: NDArray[np.floating], tags: NDArray[np.int8]) -> Floats:
+    """The curves of `calibrate`, shifted: 0 is what the best box of a photo with the class has in the middle.
+
+    Where tags are told with ease all curves are much alike; where they are not, as of cards that differ by a
+    mark, right boxes score less, and less of a score is enough.
+    """
+    out = calibrate(best, tags)
+    for c, column in enumerate(tags.T):
+        positive = best[(column == 1) & np.isfinite(best[:, c]), c]
+        if len(positive):
+            out[c, 1] = -out[c, 0] * np.median(positive)
     return out

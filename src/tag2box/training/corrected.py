@@ -7,13 +7,15 @@ without the class and, in a photo that was reviewed as a whole, every window tha
     ½‖w - ρ w₀‖² + C Σ loss,    ρ = m / (m + n)
 
 w₀ are the weights learned from tags, which count as much as m accepted boxes; n is how many there are. Where
-there are two streams, they learn first (`corrected_head`), and the boxes that they then find in the other
-photos are positives too. Without them, those that the tags found are, in a class of which most that were
-judged are right: elsewhere they would hold the corrections back (docs/experiments).
+there are two streams, they learn first (`corrected_head`), and the boxes that are then found in the other
+photos, half of them by an SVM of the other half (`folds`), are positives too. Without two streams, those that
+the tags found are, in a class of which most that were judged are right: elsewhere they would hold the
+corrections back (docs/experiments).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -24,14 +26,15 @@ from tag2box.corrections.record import Corrections
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
-from tag2box.training.calibration import calibrate, judged_shift
+from tag2box.training.calibration import judged_shift
 from tag2box.training.corrected_head import REJECTED, teach_head
 from tag2box.training.findings import Best, Findings, ScoresByPhoto, best_windows, sure_findings
+from tag2box.training.folds import FOLDS, draw_folds, search_folds
 from tag2box.training.initial import train_svms
 from tag2box.training.known import Known
 from tag2box.training.learned import Learned
-from tag2box.training.retraining import Found, RetrainConfig, find_boxes, label_near, label_windows
-from tag2box.training.scorer import score_known
+from tag2box.training.retraining import Found, RetrainConfig, label_near, label_windows
+from tag2box.training.scorer import Scorer, score_known
 from tag2box.training.scoring import Weights
 from tag2box.training.two_stream import TwoStream, TwoStreamConfig
 from tag2box.windows.record import Windows
@@ -87,7 +90,7 @@ class Corrected:
     two_stream: TwoStream | None = None
 
 
-@stage("corrected", version=3)
+@stage("corrected", version=4)
 def learn_corrected(
     judged: NDArray[np.floating],
     corrections: Corrections,
@@ -103,45 +106,88 @@ def learn_corrected(
 
     judged: the vectors of the judged boxes themselves.
     """
-    described, start = learned.known.described, learned.scorer.weights
-    accepted = np.bincount(corrections.label[corrections.right], minlength=len(start.b))
-    scorer, head = learned.scorer, learned.scorer.two_stream
-    if head is None:
-        boxes = [_trusted(described.windows, corrections, learned.findings, c) for c in range(len(accepted))]
+    known, scorer, head = replace(learned.known, tags=corrections.tags), learned.scorer, None
+    windows, unseen = known.described.windows, None
+    train = partial(_train, known, judged, corrections, scorer.weights, config, workers=workers)
+    if scorer.two_stream is None:
+        rows = [_trusted(windows, corrections, learned.findings, c) for c in range(len(scorer.weights.b))]
+        found = Found.windows(windows, rows)
     else:
-        head = teach_head(learned.known, corrections, head, streams, workers=workers, progress=progress)
+        head = teach_head(known, corrections, scorer.two_stream, streams, workers=workers, progress=progress)
         scorer = replace(scorer, two_stream=head)
-        boxes = _found(replace(learned.known, tags=corrections.tags), head, corrections, workers)
-    positives, negatives = label_judged(described.windows, corrections, boxes, config)
-    share = FROM_TAGS / (FROM_TAGS + accepted)
-    weights = train_svms(
-        cast(NDArray[np.floating], _Stacked(described.X, judged)),
-        positives,
-        negatives,
+        found = _find_anew(known, corrections, scorer, config, train, workers)
+        unseen = found.unseen if config.rounds else None
+    scorer = replace(scorer, weights=train(found, progress=progress))
+    greatest: list[Floats] = []
+
+    def scores() -> Iterator[Floats]:
+        for with_tags, without in score_known(scorer, learned.known):
+            greatest.append(without.max(axis=0, initial=-np.inf))
+            yield with_tags
+
+    choice = _choose(windows, corrections, _open_tags(corrections), scores(), vote_iou)
+    shift = _shift(windows, corrections, learned.findings)
+    findings = sure_findings(choice, known, unseen or np.stack(greatest), shift)
+    return Corrected(scorer.weights, findings, head)
+
+
+def _train(
+    known: Known,
+    judged: NDArray[np.floating],
+    corrections: Corrections,
+    start: Weights,
+    config: RetrainConfig,
+    found: Found,
+    photos: NDArray[np.bool_] | None = None,
+    *,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> Weights:
+    """The SVM of every class, near those that start from tags. photos: those to learn from, if not all."""
+    right = corrections.right if photos is None else corrections.right & photos[corrections.image]
+    share = FROM_TAGS / (FROM_TAGS + np.bincount(corrections.label[right], minlength=len(start.b)))
+    return train_svms(
+        cast(NDArray[np.floating], _Stacked(known.described.X, judged)),
+        *label_judged(known.described.windows, corrections, found, config, photos),
         replace(config.svm, C=SURE * config.C),
         center=Weights(share[:, None] * start.W, share * start.b),
         workers=workers,
         progress=progress,
         label="learning with corrections",
     )
-    best: list[Floats] = []
-
-    def scores() -> Iterator[Floats]:
-        for with_tags, _ in score_known(replace(scorer, weights=weights), learned.known):
-            best.append(with_tags.max(axis=0, initial=-np.inf))
-            yield with_tags
-
-    choice = _choose(described.windows, corrections, _open_tags(corrections), scores(), vote_iou)
-    curves = calibrate(np.stack(best), corrections.tags)
-    shift = _shift(described.windows, corrections, learned.findings)
-    return Corrected(weights, sure_findings(choice, curves, learned.known, shift), head)
 
 
-def _found(known: Known, head: TwoStream, corrections: Corrections, workers: int | None) -> list[Rows]:
-    """The windows that the head finds in photos where nobody judged the class."""
-    windows = known.described.windows
-    rows = find_boxes(known, head, workers=workers).rows
-    return [of_class[~_judged(corrections, c)[windows.image_of(of_class)]] for c, of_class in enumerate(rows)]
+def _find_anew(
+    known: Known,
+    corrections: Corrections,
+    scorer: Scorer,
+    config: RetrainConfig,
+    train: Callable[..., Weights],
+    workers: int | None,
+) -> Found:
+    """The boxes in photos where nobody judged the class, found anew as without corrections (`folds`).
+
+    At first by the head that knows the corrections and the SVM that does not, which has seen all photos.
+    """
+    fold = np.zeros(len(known), np.int64)
+    by_fold = [scorer.weights]
+    for round_ in range(config.rounds + 1):
+        found = search_folds(known, fold, by_fold, scorer, config.vote_iou, workers=workers)
+        found = _unjudged(known.described.windows, corrections, found)
+        if round_ < config.rounds:
+            fold = draw_folds(len(known), config.seed)
+            by_fold = [train(found, fold != k) for k in range(FOLDS)]
+    return found
+
+
+def _unjudged(windows: Windows, corrections: Corrections, found: Found) -> Found:
+    """What was found in photos where nobody judged the class."""
+    kept = [~_judged(corrections, c)[windows.image_of(rows)] for c, rows in enumerate(found.rows)]
+    return Found(
+        tuple(rows[own] for rows, own in zip(found.rows, kept, strict=True)),
+        tuple(boxes[own] for boxes, own in zip(found.boxes, kept, strict=True)),
+        found.unseen,
+    )
 
 
 def _judged(corrections: Corrections, c: int) -> NDArray[np.bool_]:
@@ -227,17 +273,21 @@ def _allowed(windows: Windows, corrections: Corrections, scores: ScoresByPhoto) 
 
 
 def label_judged(
-    windows: Windows, corrections: Corrections, boxes: Sequence[Rows], config: RetrainConfig
+    windows: Windows,
+    corrections: Corrections,
+    found: Found,
+    config: RetrainConfig,
+    photos: NDArray[np.bool_] | None = None,
 ) -> tuple[list[Rows], list[Spans]]:
     """The positives and the negatives of each class: rows of the windows, then of the judged boxes.
 
-    boxes: of each class, the window that is taken for the object in photos without an accepted box.
+    found: what is taken for the object in photos without an accepted box; photos: those to learn from.
     """
-    found = Found.windows(windows, boxes)
-    positives, negatives = label_windows(windows, corrections.tags, found, config)
-    for c in range(len(boxes)):
+    positives, negatives = label_windows(windows, corrections.tags, found, config, photos)
+    for c in range(len(found.rows)):
         near_boxes, others = [positives[c]], [np.empty(0, np.int64)]
         judged = corrections.label == c
+        judged &= True if photos is None else photos[corrections.image]
         for image in np.unique(corrections.image[judged]).tolist():
             here = judged & (corrections.image == image)
             right, wrong = np.flatnonzero(here & corrections.right), np.flatnonzero(here & ~corrections.right)

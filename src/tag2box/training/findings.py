@@ -12,11 +12,11 @@ from tag2box.boxes import nms, vote
 from tag2box.runtime.executor import map_threads
 from tag2box.runtime.packing import stored
 from tag2box.runtime.stages import stage
-from tag2box.training.agreement import agreement
-from tag2box.training.calibration import Calibration, calibrate
+from tag2box.training.calibration import Calibration, score_curves
 from tag2box.training.confidence import SMALLEST, Traits, overlaps
 from tag2box.training.known import Known
 from tag2box.training.scorer import Scorer, score_known
+from tag2box.training.unseen import Unseen
 from tag2box.windows.record import Windows
 
 __all__ = [
@@ -68,24 +68,24 @@ class Findings:
     calibration: Calibration
 
 
-@stage("findings", version=9)
+@stage("findings", version=10)
 def find_best(
     scorer: Scorer,
     known: Known,
     vote_iou: float,
-    unseen: Floats | None = None,
+    unseen: Unseen | None = None,
     *,
     workers: int | None = 1,
 ) -> Findings:
     """What the scorer finds in the photos learned from.
 
-    vote_iou: the windows near the best one that vote on where the object is (`boxes.vote`). unseen: the
-    greatest scores of each photo, (n_photos, n_classes), by scorers that have not seen it, which are like
-    those of new photos; None takes those of this one. One pass over the vectors and the maps, part by part.
+    vote_iou: the windows near the best one that vote on where the object is (`boxes.vote`). unseen: what SVMs
+    say that have not seen the photo, whose scores are like those of new photos; None takes the scores of this
+    one. One pass over the vectors and the maps, part by part.
     """
     done = list(map_threads(partial(_find_best, scorer, vote_iou), known.parts(), workers=workers))
-    greatest = np.concatenate([own for _, own in done]) if unseen is None else unseen
-    return sure_findings(join_best([best for best, _ in done]), calibrate(greatest, known.tags), known)
+    greatest = np.concatenate([own for _, own in done])
+    return sure_findings(join_best([best for best, _ in done]), known, unseen or greatest)
 
 
 def _find_best(scorer: Scorer, vote_iou: float, part: tuple[int, Known]) -> tuple[Best, Floats]:
@@ -102,37 +102,30 @@ def _find_best(scorer: Scorer, vote_iou: float, part: tuple[int, Known]) -> tupl
 
 
 def sure_findings(
-    best: Best, curves: NDArray[np.float64], known: Known, shift: NDArray[np.float64] | None = None
+    best: Best, known: Known, unseen: Unseen | Floats, shift: NDArray[np.float64] | None = None
 ) -> Findings:
     """The findings, with how likely each box is right.
 
-    curves, shift: of the calibration; known: its objectness says where the object maps alone would look.
+    known: its objectness says where the object maps alone would look; unseen: what SVMs say that have not
+    seen the photo, or else the greatest scores of each photo, (n_photos, n_classes); shift: of `Calibration`.
     """
     windows = known.described.windows
-    by_map, agreeing = _by_map(known), agreement(known.described, known.tags, _places(best, known))
+    if not isinstance(unseen, Unseen):
+        unseen = Unseen(unseen, np.full(known.tags.shape[1], np.nan))
+    curves, by_map = score_curves(unseen.greatest, known.tags), _by_map(known)
     areas, overlap, traits = [], [], []
     for c, (rows, boxes) in enumerate(zip(best.rows, best.boxes, strict=True)):
         photos = windows.image_of(rows)
         areas.append(log_areas(boxes, windows.sizes[photos]))
         near = np.full(len(rows), np.nan)
         overlap.append(near if by_map is None else overlaps(boxes, windows.xyxy[by_map[photos, c]]))
-        traits.append(Traits.of(areas[c], agreeing[c], overlap[c]))
+        traits.append(Traits.of(areas[c], unseen.ahead[c]))
     calibration = Calibration(curves, np.array(traits, np.float64), shift)
     label = [np.full(len(scores), c) for c, scores in enumerate(best.scores)]
     known_of_boxes = zip(best.scores, label, best.shares, overlap, areas, strict=True)
     features = tuple(calibration.features(*each) for each in known_of_boxes)
     confidence = tuple(calibration(*each, tagged=True) for each in zip(features, label, strict=True))
     return Findings(best.rows, best.scores, best.boxes, confidence, features, calibration)
-
-
-def _places(best: Best, known: Known) -> NDArray[np.intp]:
-    """Which of its photo's windows each best one is, (n_photos, n_classes); 0 where there is none."""
-    places = np.zeros(known.tags.shape, np.intp)
-    windows = known.described.windows
-    for c, rows in enumerate(best.rows):
-        photos = windows.image_of(rows)
-        places[photos, c] = rows - windows.offsets[photos]
-    return places
 
 
 def _by_map(known: Known) -> NDArray[np.int64] | None:

@@ -20,8 +20,9 @@ from tag2box.training.known import Known
 from tag2box.training.retraining import Found, RetrainConfig, retrain
 from tag2box.training.scorer import Scorer, known_terms
 from tag2box.training.scoring import Weights, score_photos
+from tag2box.training.unseen import Margins, Unseen
 
-__all__ = ["find_anew"]
+__all__ = ["FOLDS", "draw_folds", "find_anew", "search_folds"]
 
 Floats = NDArray[np.float32]
 
@@ -29,7 +30,7 @@ Floats = NDArray[np.float32]
 FOLDS = 2
 
 
-@stage("folds", version=1)
+@stage("folds", version=2)
 def find_anew(
     known: Known,
     found: Found,
@@ -43,16 +44,35 @@ def find_anew(
 
     scorer: what adds to the score of an SVM. A round costs as much as to retrain and to find the best.
     """
-    fold = np.random.default_rng(config.seed).permutation(len(known)) % FOLDS
+    fold = draw_folds(len(known), config.seed)
     for round_ in range(config.rounds):
         progress("finding boxes anew", round_, config.rounds)
         weights = [retrain(known, found, config, fold != k, workers=workers) for k in range(FOLDS)]
-        search = partial(_search, scorer, weights, config.vote_iou)
-        done = list(map_threads(search, _parts(known, fold), workers=workers))
-        best = join_best([best for best, _ in done])
-        found = Found(best.rows, best.boxes, np.concatenate([greatest for _, greatest in done]))
+        found = search_folds(known, fold, weights, scorer, config.vote_iou, workers=workers)
     progress("finding boxes anew", config.rounds, config.rounds)
     return found
+
+
+def search_folds(
+    known: Known,
+    fold: NDArray[np.int64],
+    weights: Sequence[Weights],
+    scorer: Scorer,
+    vote_iou: float,
+    *,
+    workers: int | None = 1,
+) -> Found:
+    """The boxes of all photos; those of fold k by the SVMs `weights[k]`, to whose scores `scorer` adds."""
+    search = partial(_search, scorer, weights, vote_iou)
+    done = list(map_threads(search, _parts(known, fold), workers=workers))
+    best = join_best([best for best, _, _ in done])
+    greatest = np.concatenate([of_part for _, of_part, _ in done])
+    return Found(best.rows, best.boxes, Unseen(greatest, Margins.ahead([margins for *_, margins in done])))
+
+
+def draw_folds(n_photos: int, seed: int) -> NDArray[np.int64]:
+    """The fold of each photo."""
+    return np.random.default_rng(seed).permutation(n_photos) % FOLDS
 
 
 def _parts(known: Known, fold: NDArray[np.int64]) -> Iterator[tuple[int, Known, NDArray[np.int64]]]:
@@ -68,16 +88,21 @@ def _search(
     weights: Sequence[Weights],
     vote_iou: float,
     part: tuple[int, Known, NDArray[np.int64]],
-) -> tuple[Best, Floats]:
-    """The best windows of some photos, and the greatest scores without tags."""
+) -> tuple[Best, Floats, Margins]:
+    """The best windows of some photos, the greatest scores without tags, and how far ahead the boxes are."""
     first, known, fold = part
-    described, unseen = known.described, []
+    described, greatest, margins = known.described, [], Margins(known.tags.shape[1])
 
     def scores() -> Iterator[Floats]:
         by_fold = (score_photos(described.X, described.offsets, each) for each in weights)
         each_photo = zip(fold.tolist(), zip(*by_fold, strict=True), known_terms(scorer, known), strict=True)
-        for k, linear, (with_tags, without) in each_photo:
-            unseen.append((linear[k] + without).max(axis=0, initial=-np.inf))
-            yield linear[k] + with_tags
+        for i, (k, linear, (with_tags, without)) in enumerate(each_photo):
+            greatest.append((linear[k] + without).max(axis=0, initial=-np.inf))
+            total = linear[k] + with_tags
+            for c in np.flatnonzero(known.tags[i] == 1).tolist() if len(total) else ():
+                at = int(total[:, c].argmax())
+                margins.add(c, at, k, described.windows[i], described.windows.sizes[i], linear)
+            yield total
 
-    return best_windows(described.windows, known.tags, scores(), vote_iou, first), np.stack(unseen)
+    best = best_windows(described.windows, known.tags, scores(), vote_iou, first)
+    return best, np.stack(greatest), margins

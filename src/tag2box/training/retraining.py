@@ -27,6 +27,7 @@ from tag2box.training.initial import InitialConfig, train_svms
 from tag2box.training.known import Known
 from tag2box.training.scoring import Weights
 from tag2box.training.two_stream import TwoStream
+from tag2box.training.unseen import Unseen
 from tag2box.windows.record import Windows
 from tag2box.windows.spans import Spans
 
@@ -104,13 +105,13 @@ class RetrainConfig(Settings):
 class Found:
     """What is taken for the object in each positive photo, in order, for each class.
 
-    rows: of X, the best window; boxes: (n, 4), where the object is. unseen: the greatest score of each class
-    in every photo, (n_photos, n_classes), without its tags, by SVMs that have not seen it; None without any.
+    rows: of X, the best window; boxes: (n, 4), where the object is. unseen: what SVMs say that have not seen
+    the photo; None without any.
     """
 
     rows: tuple[Rows, ...]
     boxes: tuple[Floats, ...]
-    unseen: Floats | None = None
+    unseen: Unseen | None = None
 
     @staticmethod
     def windows(windows: Windows, rows: Sequence[Rows]) -> "Found":
