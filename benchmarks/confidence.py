@@ -27,7 +27,7 @@ from tag2box.images import known_tags
 from tag2box.methods import METHODS
 from tag2box.run.folder import RunFolder, mined_windows
 from tag2box.training import confidence_table
-from tag2box.training.confidence import FEATURES, Shape, lift
+from tag2box.training.confidence import FEATURES, Shape
 from tag2box.training.known import Known
 from tag2box.windows.record import Windows
 
@@ -172,9 +172,8 @@ def likely(boxes):
     )
 
 
-def confidence(kind, table, boxes):
-    sure = 1 / (1 + np.exp(-Shape.of(table).logit(boxes.features)))
-    return lift(sure) if kind == "new" else sure
+def confidence(table, boxes):
+    return 1 / (1 + np.exp(-Shape.of(table).logit(boxes.features)))
 
 
 def calibration_error(sure, right, least=0.1):
@@ -240,7 +239,7 @@ def main():
     for kind, sets in (("tagged", tagged), ("new", new)):
         for name in names:
             table = fit(kind, [boxes for other, boxes in sets.items() if other != name] or [sets[name]])
-            sure = confidence(kind, table, sets[name])
+            sure = confidence(table, sets[name])
             print(line(name, kind, sure, sets[name]), flush=True)
             if kind == "tagged":
                 gaps += class_gap(sure, sets[name])

@@ -7,7 +7,7 @@ from scipy.special import expit, log_softmax, logit
 
 from tag2box.boxes import iou_matrix
 from tag2box.training.calibration import SHIFT, Calibration, calibrate, judged_shift, score_curves
-from tag2box.training.confidence import FEATURES, NEW, TAGGED, Shape, Traits, lift, log_shares, overlaps
+from tag2box.training.confidence import FEATURES, NEW, TAGGED, Shape, Traits, log_shares, overlaps
 
 RNG = np.random.default_rng(0)
 
@@ -42,24 +42,6 @@ def test_a_box_that_scores_more_is_surer_whether_new_or_tagged():
     new, tagged = calibration(features, label), calibration(features, label, tagged=True)
     assert (np.diff(new) > 0).all()
     assert (np.diff(tagged) >= 0).all()
-
-
-def test_lifted_probabilities_rise_throughout_and_stay_where_they_are_low():
-    p = np.linspace(0, 1, 1001)
-    lifted = lift(p)
-    assert (np.diff(lifted) > 0).all()
-    assert (lifted >= p - 1e-12).all()
-    np.testing.assert_array_equal(lifted[p <= 0.25], p[p <= 0.25])
-    assert (lifted[0], lifted[-1]) == (0, 1)
-
-
-def test_only_boxes_in_new_photos_are_lifted():
-    calibration, label = Calibration(np.array([[1.0, 0.0]])), np.zeros(50, np.intp)
-    features = np.tile(np.nan, (50, len(FEATURES)))
-    features[:, 0] = np.linspace(-15, 5, 50)
-    np.testing.assert_allclose(calibration(features, label), lift(expit(Shape.of(NEW).logit(features))))
-    tagged = expit(Shape.of(TAGGED).logit(features))
-    np.testing.assert_allclose(calibration(features, label, tagged=True), tagged)
 
 
 def test_the_shift_of_judged_boxes_is_the_most_likely_one():

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
-from tag2box.training.confidence import NEW, TAGGED, UNKNOWN, Shape, box_features, lift
+from tag2box.training.confidence import NEW, TAGGED, UNKNOWN, Shape, box_features
 
 __all__ = ["Calibration", "calibrate", "judged_shift", "score_curves"]
 
@@ -50,8 +50,7 @@ class Calibration:
         logit = Shape.of(TAGGED if tagged else NEW).logit(features)
         if self.shift is not None:
             logit = logit + self.shift[label]
-        probability = np.asarray(1 / (1 + np.exp(-np.clip(logit, -500, 500))))
-        return probability if tagged else lift(probability)
+        return np.asarray(1 / (1 + np.exp(-np.clip(logit, -500, 500))))
 
 
 def judged_shift(confidence: Floats, right: NDArray[np.bool_]) -> float:

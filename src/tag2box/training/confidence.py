@@ -12,11 +12,6 @@ was fitted on sets of photos whose true boxes are known (`confidence_table.py` s
 numbers; `python -m benchmarks.confidence --fit` makes it anew): once for boxes in photos that are known to
 have the class, where the score says little since it was learned there; and once for boxes in new ones, by
 the score and the class alone, so that no ranking changes. What a run cannot know (NaN) counts as the mean.
-
-Who asks for a confidence of a half in new photos wants what is worth a look, not only what is beyond doubt:
-where objects are hard to find, half of those that are found at all have a probability of 0.2 to 0.3. So boxes
-are shown at a half from a probability of a third on (`lift`); below a fourth and above a half hardly anything
-changes.
 """
 
 from dataclasses import dataclass
@@ -36,7 +31,6 @@ __all__ = [
     "Shape",
     "Traits",
     "box_features",
-    "lift",
     "log_shares",
     "overlaps",
 ]
@@ -49,10 +43,6 @@ FEATURES = ("score", "share", "map", "smaller", "ahead")
 LARGEST, BEYOND = 12.0, 0.05
 # Spreads from the mean beyond which nothing was fitted: the scores of another method may lie there.
 FARTHEST = 3.0
-# Probabilities in new photos, and what they are shown as: of the curves tried, the one with which 0.5 keeps
-# most of what is found while the expected calibration error stays within 0.1 on each set that is left out of
-# the fit (docs/experiments).
-LIFT = (0.0, 0.25, 0.33, 0.5, 1.0), (0.0, 0.25, 0.5, 0.51, 1.0)
 # The share of a photo that a box has at least.
 SMALLEST = 1e-9
 
@@ -110,11 +100,6 @@ def box_features(logit: Floats, share: Floats, overlap: Floats, log_area: Floats
     score = within + BEYOND * (logit - within)
     columns = score, share, overlap, np.minimum(log_area - area, 0), ahead
     return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
-
-
-def lift(probability: Floats) -> Floats:
-    """What is shown for a probability in new photos; it rises throughout, so no ranking changes."""
-    return np.asarray(np.interp(probability, *LIFT), np.float64)
 
 
 def log_shares(scores: Floats, label: NDArray[np.intp]) -> Floats:
