@@ -44,6 +44,15 @@ def test_a_box_that_scores_more_is_surer_whether_new_or_tagged():
     assert (np.diff(tagged) >= 0).all()
 
 
+@pytest.mark.parametrize(("tagged", "table"), [(False, NEW), (True, TAGGED)])
+def test_a_confidence_is_the_fitted_probability_itself(tagged, table):
+    calibration, label = Calibration(np.array([[1.0, 0.0]])), np.zeros(50, np.intp)
+    features = np.tile(np.nan, (50, len(FEATURES)))
+    features[:, 0] = np.linspace(-15, 5, 50)
+    probability = expit(Shape.of(table).logit(features))
+    np.testing.assert_allclose(calibration(features, label, tagged=tagged), probability)
+
+
 def test_the_shift_of_judged_boxes_is_the_most_likely_one():
     confidence, right = RNG.uniform(0.05, 0.95, 30), RNG.random(30) < 0.3
 
