@@ -32,6 +32,8 @@ CONVOLUTIONS = {
     "alexnet": [(11, 64), (5, 192), (3, 384), (3, 256), (3, 256)],
     "vgg16": [(3, n) for n in (64, 64, 128, 128, 256, 256, 256, *[512] * 6)],
 }
+# The first numbers of torchvision's features.0.weight, as it prints them: of red, from the left.
+FIRST = {"alexnet": [0.1186, 0.0941, 0.0954], "vgg16": [-0.5537, 0.1427, 0.5290]}
 # Pixels between two cells of some maps: the last, that at the cut, and another place to cut.
 STRIDES = {
     "alexnet": {"conv5": 16, "pool2": 16, "conv3": 16},
@@ -245,5 +247,6 @@ def test_the_packages_own_weights(lpips_archive, tmp_path, name):
     }
     shapes = [(len(layer["kernel"]), layer["bias"].size) for layer in weights.values()]
     assert sorted(shapes) == sorted(CONVOLUTIONS[name])
+    np.testing.assert_allclose(weights["Conv_0"]["kernel"][0, :3, 0, 0], FIRST[name], atol=5e-5)
     photo = np.random.default_rng(5).integers(0, 256, (64, 48, 3)).astype(np.uint8)
     assert_maps(load_network(tmp_path / f"{name}.onnx"), weights, name, photo, "openvino")
