@@ -165,6 +165,8 @@ def test_clean_names_what_it_would_remove(run, call):
         (["detect", "TOYS", "no.jpg", "--run", "RUN", "--on-error", "fail"], 2, "no.jpg: no such file"),
         (["run", "http://me:hunter2@127.0.0.1:1/x"], 2, "http://***@127.0.0.1:1/x"),
         (["evaluate", "RUN", "--truth", "TOYS"], 2, ""),
+        (["evaluate", "nowhere", "--truth", "TOYS"], 2, "nowhere is no run folder: make one"),
+        (["review", "TOYS"], 2, "is no run folder: make one"),
         (["export", "RUN", "--format", "word"], 2, "no format 'word'"),
         (["clean", "TOYS"], 2, "is no run folder"),
         (["report", "TOYS"], 2, "is no run folder"),

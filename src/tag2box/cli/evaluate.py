@@ -38,7 +38,10 @@ def evaluate(
     Example: tag2box evaluate runs/VOC2007 --truth VOC2007 --split test
     """
     import tag2box as t2b
+    from tag2box.runtime.store import existing
 
+    if not what.exists():
+        existing(what)  # says where runs are
     images = t2b.read_images(truth, split=split)
     if images.truth is None:
         raise InputError(f"{truth} has no true boxes to compare with: give a data set with annotations")
