@@ -63,7 +63,7 @@ def test_run_shows_a_first_look_and_the_next_move(toys, call, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     status, out, _ = call("run", toys, "--tags", toys / "tags.csv", "--workers", 1, *SETS)
     assert status == 0
-    assert out.index("thing") < out.index("To be expected: about") < out.index("Next: tag2box detect PHOTOS")
+    assert out.index("thing") < out.index("To be expected: about") < out.index("tag2box detect PHOTOS --run")
     assert (tmp_path / "runs" / "toys" / "config.toml").is_file()
 
 

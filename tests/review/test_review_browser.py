@@ -210,17 +210,18 @@ def test_reload_restart_learn_again_export(run, browser, tmp_path):
 
 @pytest.fixture
 def doubting(monkeypatch):
-    """Every tag is suspect: of toys hardly any is."""
-    monkeypatch.setattr("tag2box.review.suspects.SUSPECT", 0.0)
+    """Every tag is odd: of toys hardly any is."""
+    monkeypatch.setattr("tag2box.training.tag_scores.TagScores.odd", lambda _, tags: tags != 0)
 
 
 def test_one_key_keeps_a_suspect_tag_and_another_changes_it(doubting, page, run):
     suspects = Session(run).suspects
+    order = suspects.order
     Select(page.find("#order")).select_by_value("tags")
     page.until(lambda: "order=tags" in page.find("body").get_attribute("data-listed"))
     page.press(Keys.ESCAPE, Keys.HOME)
-    names = [Session(run).images.ids[n] for n in suspects.order[:3]]
-    first = suspects.of(suspects.order[0], Session(run).state.photo(""))
+    names = [Session(run).images.ids[n] for n in order[:3]]
+    first = suspects.of(order[0])
     page.until(lambda: page.text("#name") == names[0])
     assert f"“{first['class']}”" in page.text("#suspect-text")
     page.press("y")
@@ -230,12 +231,28 @@ def test_one_key_keeps_a_suspect_tag_and_another_changes_it(doubting, page, run)
     page.find("[data-do=flipTag]").click()
     said = page.saved()
     assert said.photo(names[0]).tags == {first["class"]: first["tag"]}
-    for n, name in zip(suspects.order[1:3], names[1:], strict=True):
-        was = suspects.of(n, Session(run).state.photo(""))
+    for n, name in zip(order[1:3], names[1:], strict=True):
+        was = suspects.of(n)
         assert said.photo(name).tags == {was["class"]: -was["tag"]}
+    assert Session(run).suspects.of(order[0])["class"] != first["class"]  # that one was looked at
     page.press("u", "u", "u")
     page.until(lambda: page.text("#name") == names[0])
     assert not page.saved().photo(names[0]).tags
+    assert page.problems() == []
+
+
+def test_who_checks_tags_is_told_where_none_looks_wrong(monkeypatch, page, run):
+    monkeypatch.setattr("tag2box.training.tag_scores.TagScores.odd", lambda _, tags: tags > 1)
+    with opened(Session(run)) as address:
+        page.open(address)
+        assert not page.find("#suspect").is_displayed()
+        Select(page.find("#order")).select_by_value("tags")
+        page.until(lambda: page.text("#suspect-text") == "No tag of this photo looks wrong.")
+        assert not page.find("[data-do=keepTag]").is_displayed()
+        place = page.text("#place")
+        page.press(Keys.ESCAPE, "y", "w")  # nothing was asked: nothing is said
+        assert page.saved().to_dict() == {}
+        assert page.text("#place") == place
     assert page.problems() == []
 
 

@@ -38,13 +38,8 @@ def evaluate(
     Example: tag2box evaluate runs/VOC2007 --truth VOC2007 --split test
     """
     import tag2box as t2b
-    from tag2box.runtime.store import existing
 
-    if not what.exists():
-        existing(what)  # says where runs are
-    images = t2b.read_images(truth, split=split)
-    if images.truth is None:
-        raise InputError(f"{truth} has no true boxes to compare with: give a data set with annotations")
+    images = _with_truth(what, truth, split)
     answer: dict[str, Any] = {"metric": metric, "truth": redacted(str(truth)), "split": split}
     text, run = [], None
     if student and not (what / "config.toml").is_file():
@@ -80,6 +75,19 @@ def evaluate(
     if run is not None and not student:
         _remember(run, truth, detections, images, answer)
     say(as_json, answer, "\n\n".join(text))
+
+
+def _with_truth(what: Path, truth: Path, split: str | None) -> "ImageSet":
+    """The images with true boxes; refused where these, or what is to be evaluated, are not there."""
+    from tag2box.data.reading import read_images
+    from tag2box.runtime.store import existing
+
+    if not what.exists():
+        existing(what)  # says where runs are
+    images = read_images(truth, split=split)
+    if images.truth is None:
+        raise InputError(f"{truth} has no true boxes to compare with: give a data set with annotations")
+    return images
 
 
 def _remember(

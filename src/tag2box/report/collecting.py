@@ -27,6 +27,7 @@ from tag2box.run.card import card_of
 from tag2box.run.corrections import CorrectedBoxes, corrected_boxes
 from tag2box.run.folder import RunFolder
 from tag2box.run.same_photos import called_as
+from tag2box.run.suspects import read_suspects
 from tag2box.run.verdict import judge_run
 from tag2box.runtime.config import settings
 from tag2box.runtime.files import refuse_link, unchecked, write_whole
@@ -99,12 +100,14 @@ def _with_facts_of_the_run(
         content = replace(content, facts=(*content.facts, *reviews))
     if run.has("prior"):
         choice = run.result("prior")
-        fact = f"prior of the object maps, by {choice.evidence}", f"{choice.prior:g}"
+        fact = "prior of the object maps", f"{choice.prior:g}"
         content = replace(content, facts=(*content.facts, fact))
+    verdict = judge_run(run)
     content = replace(
         content,
-        verdict=verdict_table(judge_run(run)),
-        suspects=suspects_table(run.images, run.result("tag_scores")) if run.has("tag_scores") else None,
+        verdict=verdict_table(verdict),
+        notes=(*verdict.notes, *([f"Try next: {verdict.next}"] if verdict.next else [])),
+        suspects=suspects_table(run.images, read_suspects(run)),
     )
     if run.detector_sha256:
         content = replace(content, card=card_of(run))

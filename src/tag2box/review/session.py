@@ -20,10 +20,10 @@ from tag2box.images import ImageSet
 from tag2box.review.boxes import load_boxes
 from tag2box.review.listing import Index, Wanted
 from tag2box.review.sampling import mixed, random_order
-from tag2box.review.suspects import Suspects
 from tag2box.review.verdicts import Verdicts
 from tag2box.run.corrections import box_id, contents_now, is_replaced, still_open
 from tag2box.run.folder import RunFolder
+from tag2box.run.suspects import Suspects
 from tag2box.runtime.progress import Progress, silent
 
 __all__ = ["Session"]
@@ -69,6 +69,7 @@ class Session:
             self.verdicts = Verdicts(boxes, self.box_ids, classes, len(self.images))
             self.ends = self.verdicts.ends
             self.index = Index(self.images, boxes)
+            self.suspects = Suspects(run)
             self._numbers: dict[str, list[int]] = {}  # photos that are the same to the byte are one photo
             for n, content in enumerate(run.contents):
                 self._numbers.setdefault(content, []).append(n)
@@ -77,12 +78,7 @@ class Session:
             warn(self.left_out())
             self.drawn = random_order(self._not_learned_from(), self.key)
             order, is_random = mixed(boxes.order, self.drawn)
-            self.suspects = Suspects(run)
-            self.index.teaching, self.index.drawn, self.index.suspects = (
-                order,
-                self.drawn,
-                self.suspects.order,
-            )
+            self.index.teaching, self.index.drawn = order, self.drawn
             self.random = set(order[is_random].tolist())
             self.verdicts.draw(self.drawn)
 
@@ -131,6 +127,7 @@ class Session:
             photo = self.state.photo(self.contents[n])  # nothing, where it was replaced
             self.index.update(n, photo)
             self.verdicts.update(n, photo)
+            self.suspects.update(n, photo)
 
     def left_out(self) -> list[str]:
         """What of the corrections is damaged, or of other photos and classes, in lines."""
@@ -165,6 +162,8 @@ class Session:
         with self.lock:
             self._sync()
             here = self._numbers.get(photo, [None])[0]
+            if wanted.order == "tags":
+                self.index.suspects = self.suspects.order
             return {"photos": self.index.find(wanted).tolist(), "here": here}
 
     def photos(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
@@ -189,7 +188,7 @@ class Session:
             "boxes": self._boxes(n, corrections),
             "tags": tags | {k: v for k, v in corrections.tags.items() if k in tags},
             "own_tags": tags,
-            "suspect": self.suspects.of(n, corrections),
+            "suspect": self.suspects.of(n),
         }
 
     def _boxes(self, n: int, corrections: PhotoCorrections) -> list[dict[str, Any]]:

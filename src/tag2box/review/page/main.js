@@ -22,6 +22,8 @@ const grid = new Grid(store, version, (at) => openGrid(false, at), hue);
 stage.hue = hue;
 stage.drawClass = () => $("class").value || start.classes.find((c) => store.photo.tags[c] === 1) || start.classes[0];
 
+const checksTags = () => $("order").value === "tags";
+
 function tell(words, failed) {
   $("saved").textContent = words;
   $("saved").className = failed ? "failed" : words === "saved" ? "" : "waiting";
@@ -66,7 +68,7 @@ function showSide() {
   const rename = (box, name) => act([stage.change(box.id, name, box.xyxy)]);
   const setTag = (name, tag) => act([{ set: "tag", photo: store.photo.sha256, class: name, tag }]);
   const focused = document.activeElement?.dataset.tag;
-  showPhoto(store.photo, start.classes, stage.selected, { select, rename, setTag, hue });
+  showPhoto(store.photo, start.classes, stage.selected, { select, rename, setTag, hue, asked: checksTags() });
   if (focused) document.querySelector(`[data-tag="${CSS.escape(focused)}"]`)?.focus();
 }
 
@@ -109,7 +111,7 @@ async function filter() {
   const { photos, here } = await get(`list?${query}&photo=${stage.photo?.sha256 ?? ""}`);
   if (latest !== filters) return; // something else was chosen since
   store.list = photos;
-  const anew = $("order").value === "tags" && order !== "tags"; // what is most suspect, not the photo in sight
+  const anew = checksTags() && order !== "tags"; // what is most suspect, not the photo in sight
   order = $("order").value;
   await go(anew ? 0 : Math.max(store.list.indexOf(here), 0));
   if (latest !== filters) return;
@@ -139,7 +141,7 @@ function judge(state) {
 // The suspect tag as it is, or the other way round.
 function judgeTag(flip) {
   const suspect = store.photo?.suspect;
-  if (!suspect) return;
+  if (!suspect || $("suspect").hidden) return; // nobody was asked
   const tag = flip ? -suspect.tag : suspect.tag;
   act([{ set: "tag", photo: store.photo.sha256, class: suspect.class, tag }]);
   say(`${suspect.class}: ${flip ? "changed" : "kept"}`);

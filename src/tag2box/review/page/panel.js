@@ -4,23 +4,27 @@ import { describe } from "./stage.js";
 
 const $ = (id) => document.getElementById(id);
 
-export function showPhoto(photo, classes, selected, { select, rename, setTag, hue }) {
+export function showPhoto(photo, classes, selected, { select, rename, setTag, hue, asked }) {
   $("name").textContent = photo.name;
   const words = { open: "not reviewed", reviewed: "reviewed", skipped: "skipped" };
   $("about").textContent = `${words[photo.state]}${photo.random ? " · from the random share" : ""}`;
   $("about").className = photo.state;
   $("box-list").replaceChildren(...photo.boxes.map((box) => boxRow(box, classes, selected, { select, rename, hue })));
   $("tags").replaceChildren(...classes.map((name, n) => tagRow(name, n, photo.tags[name], setTag)));
-  showSuspect(photo.suspect);
+  showSuspect(photo.suspect, asked);
 }
 
-// The tag of the photo that is most likely wrong, and why.
-function showSuspect(suspect) {
-  $("suspect").hidden = !suspect;
-  if (!suspect) return;
-  const sure = Math.round(suspect.doubt * 100);
+// The tag of the photo that is most likely wrong, and why. asked: a person wants to check tags.
+function showSuspect(suspect, asked) {
+  $("suspect").hidden = !asked && !suspect?.likely;
+  for (const button of $("suspect").querySelectorAll("button")) button.hidden = !suspect;
+  if (!suspect) {
+    $("suspect-text").textContent = "No tag of this photo looks wrong.";
+    return;
+  }
   const [says, others] = suspect.tag === 1 ? ["is tagged", "does not look like it"] : ["is not tagged", "looks like it"];
-  $("suspect-text").textContent = `This photo ${says} “${suspect.class}”, but by the other photos it ${others} (${sure} %).`;
+  const sure = suspect.likely ? "" : " Perhaps it is right all the same.";
+  $("suspect-text").textContent = `This photo ${says} “${suspect.class}”, but by the other photos it ${others}.${sure}`;
 }
 
 function boxRow(box, classes, selected, { select, rename, hue }) {
