@@ -29,6 +29,10 @@ function tell(words, failed) {
   $("saved").className = failed ? "failed" : words === "saved" ? "" : "waiting";
 }
 
+function showProgress(reviewed) {
+  $("reviewed").textContent = `${reviewed} of ${start.photos} reviewed`;
+}
+
 function say(words) {
   $("said").textContent = words;
 }
@@ -43,7 +47,7 @@ function taken(answer, last) {
   if (!last) return; // later events are on their way: the page is ahead
   answer.photos.forEach((record) => store.put(record));
   showFigures(answer.figures, start.figures_before);
-  $("run").textContent = `${start.run}: ${answer.reviewed} of ${start.photos} reviewed`;
+  showProgress(answer.reviewed);
   tell("saved", false);
   if (awaited) jump(awaited);
   else if (store.photo) show();
@@ -250,13 +254,16 @@ async function begin() {
   start = await get("start");
   known.key = start.key;
   document.title = `${start.run} · tag2box review`;
-  $("run").textContent = `${start.run}: ${start.reviewed} of ${start.photos} reviewed`;
+  $("run-name").textContent = $("run-name").title = start.run;
+  showProgress(start.reviewed);
   const chosen = $("class").value || new URLSearchParams(location.search).get("class") || "";
   $("class").replaceChildren(new Option("all", ""), ...start.classes.map((name) => new Option(name, name)));
   $("class").value = start.classes.includes(chosen) ? chosen : "";
   showFigures(start.figures, start.figures_before);
-  $("learned").textContent = start.moved === null ? "" : `Boxes moved in ${start.moved} photos (“Show: moved by learning”).`;
-  $("left-out").replaceChildren(...start.left_out.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
+  $("learned").textContent = start.moved === null ? "" : `Boxes moved in ${start.moved} photos: “Show: moved by learning”.`;
+  const items = (lines) => lines.map((line) => Object.assign(document.createElement("li"), { textContent: line }));
+  $("changes").replaceChildren(...items(start.changes));
+  $("left-out").replaceChildren(...items(start.left_out));
   store.forget();
   await filter();
   document.body.dataset.ready = start.key;
