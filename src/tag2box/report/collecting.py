@@ -97,7 +97,8 @@ def _with_facts_of_the_run(
             ("boxes reviewed", f"{corrected.reviewed.sum():,}"),
             ("photos reviewed", str(corrected.photos)),
         )
-        content = replace(content, facts=(*content.facts, *reviews))
+        lead = "Learned from image tags, and from what people said of its boxes."
+        content = replace(content, facts=(*content.facts, *reviews), lead=lead)
     if run.has("prior"):
         choice = run.result("prior")
         fact = "prior of the object maps", f"{choice.prior:g}"

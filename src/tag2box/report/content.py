@@ -85,6 +85,7 @@ class ReportContent:
     reliability: str = ""
     verdict: Table | None = None
     notes: tuple[str, ...] = ()
+    lead: str = "Learned from image tags alone: nobody drew a box."
     suspects: Table | None = None
     timing: Table | None = None
     config: Table | None = None
