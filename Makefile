@@ -33,7 +33,8 @@ test-tools: .venv-tools/done/tools  ## our files read by the heavy tools themsel
 	.venv-tools/bin/python -m pytest -rs tests/data/test_fiftyone.py tests/data/test_formats_tools.py tests/serving/test_label_studio.py tests/serving/test_tools.py tests/exports/test_coco_folder.py tests/networks/test_backbone.py tests/cover/test_cover.py
 
 test-browser: $(VENV)/done/dev node_modules/onnxruntime-web  ## the pages in a real browser (needs npm, chromium and chromedriver)
-	$(BIN)/python -m pytest tests/exports/test_onnx_export.py tests/review/test_review_browser.py
+	$(BIN)/python -m pytest tests/exports/test_onnx_export.py tests/review/test_review_browser.py \
+		tests/report/test_report_browser.py
 
 node_modules/onnxruntime-web:
 	npm install --no-save --no-package-lock --ignore-scripts onnxruntime-web@1.30.0

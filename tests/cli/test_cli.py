@@ -63,7 +63,7 @@ def test_run_shows_a_first_look_and_the_next_move(toys, call, tmp_path, monkeypa
     monkeypatch.chdir(tmp_path)
     status, out, _ = call("run", toys, "--tags", toys / "tags.csv", "--workers", 1, *SETS)
     assert status == 0
-    assert out.index("thing") < out.index("To be expected: about") < out.index("Next: tag2box detect PHOTOS")
+    assert out.index("thing") < out.index("To be expected: about") < out.index("tag2box detect PHOTOS --run")
     assert (tmp_path / "runs" / "toys" / "config.toml").is_file()
 
 
@@ -124,15 +124,18 @@ def test_one_missing_photo_is_skipped_and_named(toys, run, call):
     assert json.loads(out)["look"]["skipped"] == ["gone.jpg: no such file or folder"]
 
 
-def test_evaluate_reads_what_labelimg_wrote(toys, run, call, tmp_path):
+@pytest.mark.parametrize("given", ["images", ""])
+def test_evaluate_reads_what_labelimg_wrote(toys, run, call, tmp_path, given):
+    """Whether its folder of images was detected in, or all of it."""
     voc = make_truth(toys, tmp_path / "voc")
     shutil.rmtree(voc / "ImageSets")
     (voc / "JPEGImages").rename(voc / "images")
     (voc / "Annotations").rename(voc / "annotations")
-    assert call("detect", voc / "images", "--run", run, "--workers", 1)[0] == 0
+    assert call("detect", voc / given, "--run", run, "--workers", 1)[0] == 0
     status, out, err = call("evaluate", run, "--truth", voc, "--json")
     assert status == 0, err
     assert json.loads(out)["images_detected"] == 12
+    assert "mean AP" in Path(json.loads(call("report", run, "--json")[1])["report"]).read_text()
 
 
 def test_clean_names_what_it_would_remove(run, call):
@@ -162,6 +165,8 @@ def test_clean_names_what_it_would_remove(run, call):
         (["detect", "TOYS", "no.jpg", "--run", "RUN", "--on-error", "fail"], 2, "no.jpg: no such file"),
         (["run", "http://me:hunter2@127.0.0.1:1/x"], 2, "http://***@127.0.0.1:1/x"),
         (["evaluate", "RUN", "--truth", "TOYS"], 2, ""),
+        (["evaluate", "nowhere", "--truth", "TOYS"], 2, "nowhere is no run folder: make one"),
+        (["review", "TOYS"], 2, "is no run folder: make one"),
         (["export", "RUN", "--format", "word"], 2, "no format 'word'"),
         (["clean", "TOYS"], 2, "is no run folder"),
         (["report", "TOYS"], 2, "is no run folder"),
@@ -194,7 +199,11 @@ def test_evaluate_says_where_nobody_looked(toys, run, call, tmp_path):
 
 def test_evaluate_says_how_to_find_the_boxes(toys, run, call, tmp_path):
     truth = make_truth(toys, tmp_path / "voc", rename="other-")
-    status, _, err = call("evaluate", run, "--truth", truth, "--split", "test")
+    evaluate = ("evaluate", run, "--truth", truth, "--split", "test")
+    assert "CorLoc" in call(*evaluate)[1]  # copies of the photos learned from, by other names
+    for photo in (truth / "JPEGImages").glob("*.jpg"):
+        photo.write_bytes(photo.read_bytes() + b"another")
+    status, _, err = call(*evaluate)
     assert status == 2
     assert f"`tag2box detect {truth} --run {run} --split test` finds them" in err
 

@@ -129,8 +129,18 @@ def test_the_folder_above_the_data_is_refused_with_what_to_type(tmp_path, names,
         photo(tmp_path / name, shade)
     with pytest.raises(InputError) as error:
         read_images(tmp_path)
-    assert str(error.value).startswith(f"{tmp_path} holds {sees}, by the name no class")
+    assert str(error.value).startswith(f"{tmp_path} holds {sees}: by ")
     assert f"`tag2box run {type_.format(tmp_path)}" in str(error.value)
+
+
+def test_the_folder_above_one_with_tags_needs_no_file_of_tags(tmp_path):
+    photo(tmp_path / "photos/a.jpg")
+    photo(tmp_path / "test/b.jpg")
+    (tmp_path / "photos/tags.csv").write_text("image,tags\na.jpg,cat\n")
+    with pytest.raises(InputError) as error:
+        read_images(tmp_path)
+    assert f"`tag2box run {tmp_path / 'photos'}`" in str(error.value)
+    assert read_images(tmp_path / "photos").classes == ("cat",)
 
 
 def test_images_without_any_class_alone_are_named(tmp_path):

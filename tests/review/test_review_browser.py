@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
+from itertools import groupby
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ from tests._serving import served
 from tag2box import read_images
 from tag2box.review.server import make_app
 from tag2box.review.session import Session
-from tag2box.run.folder import fit_run
+from tag2box.run.corrections import corrected_boxes
+from tag2box.run.folder import RunFolder, fit_run
 from tag2box.web.guard import Door
 from tag2box.web.listening import address as listening_at
 from tag2box.web.listening import listening, new_token
@@ -152,7 +154,7 @@ def test_filters_grid_and_figures(page, run):
         )
     page.saved()
     assert "100 %" in page.text("#figures")
-    assert "boxes make it about" in page.text("#further")
+    assert "make it about" in page.text("#further")
     Select(page.find("#show")).select_by_value("reviewed")
     page.until(lambda: page.text("#place").endswith("of 6"))
     page.find("#grid-button").click()
@@ -208,19 +210,47 @@ def test_reload_restart_learn_again_export(run, browser, tmp_path):
     assert list(before.photo("toy-02").accepted()[0].xyxy[:2]) in [b["bbox"][:2] for b in boxes]
 
 
+def test_five_judged_boxes_stay_and_the_page_says_what_they_changed(browser, run):
+    with opened(Session(run)) as address:
+        page = Page(browser, run).open(address)
+        Select(page.find("#class")).select_by_visible_text("thing")
+        page.until(lambda: "class=thing" in page.find("body").get_attribute("data-listed"))
+        names = []
+        for n in range(1, 6):
+            names.append(page.text("#name"))
+            page.press(Keys.ESCAPE, Keys.ESCAPE, "]", "x", "d", "d", Keys.ENTER)  # another box, in the middle
+            page.until(lambda n=n: f"{n} of 12 reviewed" in page.text("#run"))
+        said = page.saved()
+        assert page.text("#changes") == ""
+        key = page.find("body").get_attribute("data-ready")
+        page.press("l")
+        page.until(lambda: page.find("body").get_attribute("data-ready") != key)
+        assert "thing: " in page.text("#changes")
+        assert "moved" in page.text("#changes") or "all its boxes are judged" in page.text("#changes")
+        for name in names:
+            page.only(name)
+            assert "drawn, accepted" in page.text("#box-list")
+    now = corrected_boxes(RunFolder(run)).detections
+    for name in names:  # in its own photo nothing but what a person accepted
+        of_photo = now.xyxy[now.image == now.ids.index(name)]
+        np.testing.assert_allclose(of_photo, [box.xyxy for box in said.photo(name).accepted()])
+    assert page.problems() == []
+
+
 @pytest.fixture
 def doubting(monkeypatch):
-    """Every tag is suspect: of toys hardly any is."""
-    monkeypatch.setattr("tag2box.review.suspects.SUSPECT", 0.0)
+    """Every tag is odd: of toys hardly any is."""
+    monkeypatch.setattr("tag2box.training.tag_scores.TagScores.odd", lambda _, tags: tags != 0)
 
 
 def test_one_key_keeps_a_suspect_tag_and_another_changes_it(doubting, page, run):
     suspects = Session(run).suspects
+    order = suspects.order
     Select(page.find("#order")).select_by_value("tags")
     page.until(lambda: "order=tags" in page.find("body").get_attribute("data-listed"))
     page.press(Keys.ESCAPE, Keys.HOME)
-    names = [Session(run).images.ids[n] for n in suspects.order[:3]]
-    first = suspects.of(suspects.order[0], Session(run).state.photo(""))
+    names = [Session(run).images.ids[n] for n in order[:3]]
+    first = suspects.of(order[0])
     page.until(lambda: page.text("#name") == names[0])
     assert f"“{first['class']}”" in page.text("#suspect-text")
     page.press("y")
@@ -230,12 +260,28 @@ def test_one_key_keeps_a_suspect_tag_and_another_changes_it(doubting, page, run)
     page.find("[data-do=flipTag]").click()
     said = page.saved()
     assert said.photo(names[0]).tags == {first["class"]: first["tag"]}
-    for n, name in zip(suspects.order[1:3], names[1:], strict=True):
-        was = suspects.of(n, Session(run).state.photo(""))
+    for n, name in zip(order[1:3], names[1:], strict=True):
+        was = suspects.of(n)
         assert said.photo(name).tags == {was["class"]: -was["tag"]}
+    assert Session(run).suspects.of(order[0])["class"] != first["class"]  # that one was looked at
     page.press("u", "u", "u")
     page.until(lambda: page.text("#name") == names[0])
     assert not page.saved().photo(names[0]).tags
+    assert page.problems() == []
+
+
+def test_who_checks_tags_is_told_where_none_looks_wrong(monkeypatch, page, run):
+    monkeypatch.setattr("tag2box.training.tag_scores.TagScores.odd", lambda _, tags: tags > 1)
+    with opened(Session(run)) as address:
+        page.open(address)
+        assert not page.find("#suspect").is_displayed()
+        Select(page.find("#order")).select_by_value("tags")
+        page.until(lambda: page.text("#suspect-text") == "No tag of this photo looks wrong.")
+        assert not page.find("[data-do=keepTag]").is_displayed()
+        place = page.text("#place")
+        page.press(Keys.ESCAPE, "y", "w")  # nothing was asked: nothing is said
+        assert page.saved().to_dict() == {}
+        assert page.text("#place") == place
     assert page.problems() == []
 
 
@@ -260,6 +306,53 @@ def test_the_controls_stay_in_sight_on_a_small_screen(page):
     ]
     assert "open" not in page.find("#box-list button").text
     page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+OVERLAPS = """
+const shown = [...document.querySelectorAll(arguments[0])].filter((e) => e.offsetWidth > 1);
+const rects = shown.map((e) => e.getBoundingClientRect());
+const before = (a, b) => a.right <= b.left + 1 || a.bottom <= b.top + 1;
+const apart = (a, b) => before(a, b) || before(b, a);
+return rects.flatMap((a, i) => rects.slice(i + 1).filter((b) => !apart(a, b)).map(() => shown[i].outerHTML));
+"""
+
+
+@pytest.mark.parametrize("width", [360, 768, 1100, 1200, 2560])
+def test_nothing_lies_over_another_in_the_header(page, width):
+    """However long the name of the run is, and whatever is chosen."""
+    sized(page, width, 700)
+    page.browser.execute_script(
+        "document.getElementById('run-name').textContent = 'a long name of a run '.repeat(4);"
+        "document.getElementById('reviewed').textContent = '1234 of 5011 reviewed';"
+        "document.getElementById('place').textContent = '1234 of 5011'"
+    )
+    controls = "header h1 > *, header select, #search, #more summary, header .row > *, #actions button"
+    assert page.browser.execute_script(OVERLAPS, controls) == []
+    assert page.browser.execute_script("return document.documentElement.scrollWidth") <= width
+    page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_fingers_have_room_on_a_phone(page):
+    """What is touched is 44 pixels high; the photo and what is done with it are in sight at once."""
+    sized(page, 360, 740)
+    touched = page.all("#actions button, header select, #search, header .row button, #box-list button")
+    assert min(each.rect["height"] for each in touched if each.is_displayed()) >= 44
+    last = page.find("[data-do=next]").rect
+    assert last["y"] + last["height"] <= 740
+    page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_the_focus_goes_from_left_to_right_and_down(page):
+    """By Tab: the filters, the buttons beside them, the photo's boxes, what is done with them, the side."""
+    page.press(Keys.HOME)
+    order = []
+    page.browser.execute_script("document.activeElement.blur(); window.getSelection().removeAllRanges()")
+    for _ in range(40):
+        ActionChains(page.browser).send_keys(Keys.TAB).perform()
+        where = "return document.activeElement.closest('form, .row, #boxes, nav, aside')?.tagName"
+        order.append(page.browser.execute_script(where))
+    parts = [name for name, _ in groupby(filter(None, order))]
+    assert parts[:4] == ["FORM", "DIV", "NAV", "ASIDE"]
 
 
 @pytest.mark.parametrize("width", [360, 1280, 3840])

@@ -99,6 +99,18 @@ def test_damage_is_one_line(tmp_path):
         existing(tmp_path)
 
 
+def test_who_gives_no_run_is_told_of_those_that_are_here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="make one with `tag2box run DATA`, which says where"):
+        existing("photos")
+    for name in "abcd":
+        Store(f"runs/{name}").write("config.toml", "")
+    with pytest.raises(InputError) as error:
+        existing("photos")
+    runs = ", ".join(str(Path("runs", name)) for name in "abc")
+    assert f"photos is no run folder: give one ({runs}, ...)" in str(error.value)
+
+
 def test_clean_keeps_what_is_named(tmp_path):
     store, other = Store(tmp_path), call_key("windows", 2, [])
     store.save("windows", KEY, some_windows())

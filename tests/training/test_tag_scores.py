@@ -45,18 +45,31 @@ def test_tags_that_were_turned_round_are_the_first_suspects():
     given.ravel()[flipped] *= -1
     scores = judge_tags(described, given)
     assert ((scores.probability >= 0) & (scores.probability <= 1)).all()
-    photo, label = scores.suspects(given)
-    first = np.ravel_multi_index((photo, label), tags.shape)[:40]
+    first = np.argsort(-scores.suspicion(given).ravel())[:40]
     assert np.isin(flipped, first).mean() >= 0.8
-    assert len(photo) == tags.size
+    odd = np.flatnonzero(scores.odd(given))
+    assert np.isin(odd, flipped).mean() >= 0.8
+    assert np.isin(flipped, odd).mean() >= 0.7
+
+
+def test_right_tags_of_rare_classes_are_not_odd():
+    """Of a class that few photos have, tags that are set have a low probability: none is odd for that."""
+    p = np.concatenate([np.full(5, 0.2), np.full(95, 0.04)])[:, None]
+    tags = np.where(np.arange(100) < 5, 1, -1).astype(np.int8)[:, None]
+    assert (TagScores(p).suspicion(tags)[:5] > 0.5).all()
+    assert not TagScores(p).odd(tags).any()
+    p[0] = 0.01  # this one is as unlikely as those without
+    assert np.flatnonzero(TagScores(p).odd(tags)).tolist() == [0]
+    p[0], p[50] = 0.2, 0.7
+    assert np.flatnonzero(TagScores(p).odd(tags)).tolist() == [50]
+    assert not TagScores(p).odd(np.abs(tags)).any()  # where all photos have it, nothing is known
 
 
 def test_a_tag_that_nobody_knows_is_no_suspect():
     tags = np.array([[1, 0], [-1, 1]], np.int8)
     scores = TagScores(np.array([[0.1, 0.9], [0.6, 0.8]]))
     np.testing.assert_allclose(scores.suspicion(tags), [[0.9, 0], [0.6, 0.2]])
-    photo, label = scores.suspects(tags)
-    assert list(zip(photo, label, strict=True)) == [(0, 0), (1, 0), (1, 1)]
+    assert not scores.odd(tags)[0, 1]
 
 
 def test_penalties_span_what_photos_need():

@@ -64,6 +64,7 @@ def main() -> None:
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
     if sys.__stderr__ is not None and not faulthandler.is_enabled():
         faulthandler.enable(sys.__stderr__)  # where a library crashes, say where
+    _SHOWN.clear()
     warnings.showwarning = _show_warning
     try:
         with ends_on_sigterm():
@@ -82,9 +83,14 @@ def main() -> None:
         sys.exit(1)
 
 
+_SHOWN: set[str] = set()  # warnings of this command
+
+
 def _show_warning(message: Warning | str, *_where: object, **_more: object) -> None:
-    """One line, as for an error."""
-    typer.echo(f"tag2box: {Tag2BoxError(message)}", err=True)
+    """One line, as for an error, and once, whoever warns of it."""
+    if (line := f"tag2box: {Tag2BoxError(message)}") not in _SHOWN:
+        _SHOWN.add(line)
+        typer.echo(line, err=True)
 
 
 def _drop_output() -> None:

@@ -1,5 +1,6 @@
 """`tag2box evaluate`: how good the boxes are, where true ones are known."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -38,9 +39,7 @@ def evaluate(
     """
     import tag2box as t2b
 
-    images = t2b.read_images(truth, split=split)
-    if images.truth is None:
-        raise InputError(f"{truth} has no true boxes to compare with: give a data set with annotations")
+    images = _with_truth(what, truth, split)
     answer: dict[str, Any] = {"metric": metric, "truth": redacted(str(truth)), "split": split}
     text, run = [], None
     if student and not (what / "config.toml").is_file():
@@ -74,17 +73,38 @@ def evaluate(
                 f"The detections cover {seen} of {len(images)} images: objects in the others count as missed."
             )
     if run is not None and not student:
-        _remember(run, truth, detections, answer)
+        _remember(run, truth, detections, images, answer)
     say(as_json, answer, "\n\n".join(text))
 
 
-def _remember(run: "RunFolder", truth: Path, detections: "Detections | None", answer: dict[str, Any]) -> None:
+def _with_truth(what: Path, truth: Path, split: str | None) -> "ImageSet":
+    """The images with true boxes; refused where these, or what is to be evaluated, are not there."""
+    from tag2box.data.reading import read_images
+    from tag2box.runtime.store import existing
+
+    if not what.exists():
+        existing(what)  # says where runs are
+    images = read_images(truth, split=split)
+    if images.truth is None:
+        raise InputError(f"{truth} has no true boxes to compare with: give a data set with annotations")
+    return images
+
+
+def _remember(
+    run: "RunFolder",
+    truth: Path,
+    detections: "Detections | None",
+    images: "ImageSet",
+    answer: dict[str, Any],
+) -> None:
     """For the report and the card of the run."""
     from tag2box.run.card import write_card
+    from tag2box.run.same_photos import called_as
 
     figures = {name: answer[name] for name in FIGURES if name in answer}
     if detections is not None:
-        figures["learned_from"] = len(set(detections.ids or ()) & set(run.images.ids))
+        learned = called_as(run.images, images, run.contents)
+        figures["learned_from"] = len(set(detections.ids or ()) & set(learned.ids))
     run.set_truth(truth, answer["split"], answer["metric"], figures)
     if run.detector_sha256:
         write_card(run)
@@ -92,8 +112,10 @@ def _remember(run: "RunFolder", truth: Path, detections: "Detections | None", an
 
 def _newest(run: "RunFolder", images: "ImageSet", student: bool) -> "Detections | None":
     """What the run found in these images: in most of them; of equally many, what it found last."""
+    from tag2box.run.same_photos import called_as
+
     known = set(images.ids)
-    detected = run.detected(student=student)
+    detected = [(key, called_as(seen, images)) for key, seen in run.detected(student=student)]
     fit = [(len(seen), key, seen) for key, seen in detected if set(seen.ids) <= known]
     if not fit:
         return None
@@ -103,8 +125,11 @@ def _newest(run: "RunFolder", images: "ImageSet", student: bool) -> "Detections 
 
 def _mined(run: "RunFolder", images: "ImageSet") -> "CorrectedBoxes | None":
     """The boxes of the run's own training images, as corrected, where the truth knows all of them."""
-    if not set(run.images.ids) <= set(images.ids) or not run.has(run.last_stage):
-        return None
     from tag2box.run.corrections import corrected_boxes
+    from tag2box.run.same_photos import called_as
 
-    return corrected_boxes(run)
+    learned = called_as(run.images, images, run.contents)
+    if not set(learned.ids) <= set(images.ids) or not run.has(run.last_stage):
+        return None
+    corrected = corrected_boxes(run)
+    return replace(corrected, detections=replace(corrected.detections, ids=learned.ids))

@@ -104,7 +104,7 @@ def run(
         "stages": stages,
         "verdict": (verdict := _verdict(folder)).to_dict(),
     }
-    say(as_json, answer, f"{verdict}\n{_text(folder, stages)}")
+    say(as_json, answer, f"{_text(folder, stages)}\n\n{verdict}")
 
 
 def _verdict(folder: Path) -> "Verdict":
@@ -176,4 +176,4 @@ def _other_photo(folder: Path, images: "ImageSet") -> Path | None:
 def _text(folder: Path, stages: dict[str, dict[str, object]]) -> str:
     fresh = [name for name, stage in stages.items() if not stage["reused"]]
     done = f"Computed: {', '.join(fresh)}." if fresh else "Nothing had changed: nothing was computed."
-    return f"{done}\nThe detector is in {folder}. Next: tag2box detect PHOTOS --run {folder}"
+    return f"{done}\nThe detector is in {folder}. To use it: tag2box detect PHOTOS --run {folder}"

@@ -26,6 +26,8 @@ from tag2box.report.thumbnails import Heat, Thumbnails, votes
 from tag2box.run.card import card_of
 from tag2box.run.corrections import CorrectedBoxes, corrected_boxes
 from tag2box.run.folder import RunFolder
+from tag2box.run.same_photos import called_as
+from tag2box.run.suspects import read_suspects
 from tag2box.run.verdict import judge_run
 from tag2box.runtime.config import settings
 from tag2box.runtime.files import refuse_link, unchecked, write_whole
@@ -56,14 +58,15 @@ def write_report(
     if not truths and (known := run.truths()):
         truths, metric = [images for images, _ in reversed(known)], known[-1][1]
     classes = run.images.classes
-    images = _judged(run.images, classes, truths)
+    images = _judged(_named(run.images, truths, run.contents), classes, truths)
     windows, corrected = run.result("described").windows, corrected_boxes(run)
-    mined = corrected.detections
+    mined = replace(corrected.detections, ids=images.ids)
     covers = run.result("covers") if "covers" in run.keys else None
-    first = first_boxes(run)
+    first = replace(first_boxes(run), ids=images.ids)
     detections, test = mined, None
     if detected := run.detected():
         key, photos = detected[-1]
+        photos = _named(photos, truths)
         detections, test = run.detections(key, photos), _judged(photos, classes, truths)
     content = build_content(
         images,
@@ -94,15 +97,18 @@ def _with_facts_of_the_run(
             ("boxes reviewed", f"{corrected.reviewed.sum():,}"),
             ("photos reviewed", str(corrected.photos)),
         )
-        content = replace(content, facts=(*content.facts, *reviews))
+        lead = "Learned from image tags, and from what people said of its boxes."
+        content = replace(content, facts=(*content.facts, *reviews), lead=lead)
     if run.has("prior"):
         choice = run.result("prior")
-        fact = f"prior of the object maps, by {choice.evidence}", f"{choice.prior:g}"
+        fact = "prior of the object maps", f"{choice.prior:g}"
         content = replace(content, facts=(*content.facts, fact))
+    verdict = judge_run(run)
     content = replace(
         content,
-        verdict=verdict_table(judge_run(run)),
-        suspects=suspects_table(run.images, run.result("tag_scores")) if run.has("tag_scores") else None,
+        verdict=verdict_table(verdict),
+        notes=(*verdict.notes, *([f"Try next: {verdict.next}"] if verdict.next else [])),
+        suspects=suspects_table(run.images, read_suspects(run)),
     )
     if run.detector_sha256:
         content = replace(content, card=card_of(run))
@@ -130,6 +136,15 @@ def window_detections(rows: Sequence[NDArray[np.int64]], windows: Windows, image
     return Detections(
         windows.image_of(row), windows.xyxy[row], np.ones(len(row)), label, images.ids, images.classes
     )
+
+
+def _named(images: ImageSet, truths: Sequence[ImageSet], contents: Sequence[str] = ()) -> ImageSet:
+    """The images by the names that the first truth of all of them has for them."""
+    for truth in truths:
+        named = called_as(images, truth, contents)
+        if truth.truth is not None and set(named.ids) <= set(truth.ids):
+            return named
+    return images
 
 
 def _judged(images: ImageSet, classes: tuple[str, ...], truths: Sequence[ImageSet]) -> ImageSet:

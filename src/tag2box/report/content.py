@@ -72,7 +72,10 @@ class ClassContent:
 
 @dataclass(frozen=True)
 class ReportContent:
-    """Everything a report says. facts: (what, value) of the whole; judged: true boxes were given."""
+    """Everything a report says. facts: (what, value) of the whole; judged: true boxes were given.
+
+    notes: what the verdict says of all classes.
+    """
 
     title: str
     facts: tuple[tuple[str, str], ...]
@@ -81,6 +84,8 @@ class ReportContent:
     judged: bool
     reliability: str = ""
     verdict: Table | None = None
+    notes: tuple[str, ...] = ()
+    lead: str = "Learned from image tags alone: nobody drew a box."
     suspects: Table | None = None
     timing: Table | None = None
     config: Table | None = None

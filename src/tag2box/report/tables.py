@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from tag2box.evaluation.scores import CorLoc, Scores
 from tag2box.images import ImageSet
+from tag2box.run.suspects import Suspects
 from tag2box.run.verdict import Verdict
 from tag2box.runtime.units import seconds_in_words
-from tag2box.training.tag_scores import TagScores
 
 __all__ = [
     "Table",
@@ -60,35 +61,19 @@ def summary_table(images: ImageSet, scores: Scores | None, corlocs: Mapping[str,
 
 def verdict_table(verdict: Verdict) -> Table:
     """About how many boxes of each class are right, and what looks wrong."""
-    rows = [
-        (
-            each.name,
-            f"{each.right:.0%} of {each.boxes}",
-            f"{each.low:.0%} to {each.high:.0%}",
-            each.remark,
-        )
-        for each in verdict.classes
-    ]
-    head = ("class", "about so many boxes are right", "range", "what looks wrong, what to try")
-    return Table("The verdict, without true boxes", head, tuple(rows))
+    head = ("class", "about so many boxes are right", "what looks wrong, what to try")
+    rows = tuple((each.name, each.share, each.remark) for each in verdict.classes)
+    return Table("The verdict, without true boxes", head, rows)
 
 
-def suspects_table(images: ImageSet, scores: TagScores) -> Table | None:
+def suspects_table(images: ImageSet, suspects: Suspects) -> Table | None:
     """The tags that are most likely wrong; None where there is none."""
-    photos, labels = scores.suspects(images.tags)
-    doubt = scores.suspicion(images.tags)
-    rows = [
-        (
-            images.ids[i],
-            images.classes[c],
-            "has the tag" if images.tags[i, c] == 1 else "has not",
-            f"{doubt[i, c]:.0%}",
-        )
-        for i, c in zip(photos[:SUSPECTS].tolist(), labels[:SUSPECTS].tolist(), strict=True)
-        if doubt[i, c] > 1 / 2
-    ]
-    head = ("photo", "class", "the photo", "the other photos say otherwise by")
-    return Table("Tags to check first", head, tuple(rows)) if rows else None
+    rows = []
+    for i, c, tag, doubt in islice(suspects, SUSPECTS):
+        name = images.classes[c]
+        odd = f"tagged {name}, does not look like it" if tag == 1 else f"not tagged {name}, looks like it"
+        rows.append((images.ids[i], odd, f"{doubt:.0%}"))
+    return Table("Tags to check first", ("photo", "what is odd", "how sure"), tuple(rows)) if rows else None
 
 
 def timing_table(events: Sequence[Mapping[str, Any]]) -> Table | None:

@@ -13,26 +13,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.boxes import iou_matrix
 from tag2box.corrections import CorrectionLog, PhotoCorrections, State, check_event, check_inside, warn
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 from tag2box.review.boxes import load_boxes
+from tag2box.review.changes import Place, Places, changes, moved_boxes
 from tag2box.review.listing import Index, Wanted
 from tag2box.review.sampling import mixed, random_order
-from tag2box.review.suspects import Suspects
 from tag2box.review.verdicts import Verdicts
 from tag2box.run.corrections import box_id, contents_now, is_replaced, still_open
 from tag2box.run.folder import RunFolder
+from tag2box.run.suspects import Suspects
 from tag2box.runtime.progress import Progress, silent
 
 __all__ = ["Session"]
 
-Places = dict[tuple[str, str], NDArray[np.float32]]  # (SHA-256, class): the box
-
 MOST_EVENTS = 200
-# A box that moved by less is the same one.
-UNMOVED = 0.9
 
 
 class Session:
@@ -45,6 +41,7 @@ class Session:
         self._elsewhere = images
         self.moved: NDArray[np.bool_] | None = None
         self.figures_before: list[dict[str, Any]] | None = None
+        self.changes: list[str] = []
         self.load(Path(folder), progress)
 
     def load(self, folder: Path, progress: Progress = silent) -> None:
@@ -69,6 +66,7 @@ class Session:
             self.verdicts = Verdicts(boxes, self.box_ids, classes, len(self.images))
             self.ends = self.verdicts.ends
             self.index = Index(self.images, boxes)
+            self.suspects = Suspects(run)
             self._numbers: dict[str, list[int]] = {}  # photos that are the same to the byte are one photo
             for n, content in enumerate(run.contents):
                 self._numbers.setdefault(content, []).append(n)
@@ -77,12 +75,7 @@ class Session:
             warn(self.left_out())
             self.drawn = random_order(self._not_learned_from(), self.key)
             order, is_random = mixed(boxes.order, self.drawn)
-            self.suspects = Suspects(run)
-            self.index.teaching, self.index.drawn, self.index.suspects = (
-                order,
-                self.drawn,
-                self.suspects.order,
-            )
+            self.index.teaching, self.index.drawn = order, self.drawn
             self.random = set(order[is_random].tolist())
             self.verdicts.draw(self.drawn)
 
@@ -99,16 +92,30 @@ class Session:
             before, figures = self._places(), self.verdicts.figures()
         self.load(self.run.folder, progress)
         with self.lock:
-            self.moved = _moved(before, self._places(), self.contents)
+            moved = moved_boxes(self.boxes, before, self.contents, self.images.classes)
+            self.moved = np.zeros(len(self.images), np.bool_)
+            self.moved[self.boxes.image[moved]] = True
             self.index.moved = self.moved
             self.figures_before = figures
+            self.changes = self._changes(before, moved)
 
     def _places(self) -> Places:
         """Where the boxes of each photo and class are."""
-        places: Places = {}
-        for i, c, xyxy in zip(self.boxes.image, self.boxes.label, self.boxes.xyxy, strict=True):
-            places[self.contents[i], self.images.classes[c]] = xyxy
-        return places
+        found = zip(
+            *(getattr(self.boxes, name) for name in ("image", "label", "xyxy", "confidence")), strict=True
+        )
+        return {(self.contents[i], self.images.classes[c]): Place(xyxy, sure) for i, c, xyxy, sure in found}
+
+    def _changes(self, before: Places, moved: NDArray[np.bool_]) -> list[str]:
+        """What learning again did for each class, in a line."""
+        out = []
+        for c, name in enumerate(self.images.classes):
+            rows = np.flatnonzero(self.verdicts.open & (self.boxes.label == c))
+            was = [before.get((self.contents[i], name)) for i in self.boxes.image[rows]]
+            earlier = np.array([place.confidence if place else np.nan for place in was])
+            confidences = np.stack([earlier, self.boxes.confidence[rows]], axis=1)
+            out.append(changes(name, moved[rows], confidences, self.state.photos.values()))
+        return [line for line in out if line]
 
     def _follow(self) -> None:
         """Read the run anew where `tag2box run` has learned again meanwhile, and is done."""
@@ -131,6 +138,7 @@ class Session:
             photo = self.state.photo(self.contents[n])  # nothing, where it was replaced
             self.index.update(n, photo)
             self.verdicts.update(n, photo)
+            self.suspects.update(n, photo)
 
     def left_out(self) -> list[str]:
         """What of the corrections is damaged, or of other photos and classes, in lines."""
@@ -149,6 +157,7 @@ class Session:
                 "boxes": len(self.boxes),
                 "moved": None if self.moved is None else int(self.moved.sum()),
                 "figures_before": self.figures_before,
+                "changes": self.changes,
                 "left_out": self.left_out(),
                 **self.progress(),
             }
@@ -165,6 +174,8 @@ class Session:
         with self.lock:
             self._sync()
             here = self._numbers.get(photo, [None])[0]
+            if wanted.order == "tags":
+                self.index.suspects = self.suspects.order
             return {"photos": self.index.find(wanted).tolist(), "here": here}
 
     def photos(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
@@ -189,7 +200,7 @@ class Session:
             "boxes": self._boxes(n, corrections),
             "tags": tags | {k: v for k, v in corrections.tags.items() if k in tags},
             "own_tags": tags,
-            "suspect": self.suspects.of(n, corrections),
+            "suspect": self.suspects.of(n),
         }
 
     def _boxes(self, n: int, corrections: PhotoCorrections) -> list[dict[str, Any]]:
@@ -281,13 +292,3 @@ def _moved_to(images: ImageSet, elsewhere: ImageSet) -> ImageSet:
     if missing := [name for name in images.ids if name not in place]:
         raise InputError(f"{len(missing)} photos of the run are not there, such as {missing[0]!r}")
     return replace(images, paths=tuple(place[name] for name in images.ids))
-
-
-def _moved(before: Places, after: Places, contents: Sequence[str]) -> NDArray[np.bool_]:
-    """The photos in which a box is new or elsewhere."""
-    moved = set()
-    for (content, name), xyxy in after.items():
-        was = before.get((content, name))
-        if was is None or iou_matrix(xyxy[None], was[None])[0, 0] < UNMOVED:
-            moved.add(content)
-    return np.array([content in moved for content in contents], np.bool_)

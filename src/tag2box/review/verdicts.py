@@ -39,6 +39,11 @@ class Verdicts:
         per_class = [(name, everything[label == c]) for c, name in enumerate(self._classes)]
         self._turns = [(None, everything), *per_class]
 
+    @property
+    def open(self) -> NDArray[np.bool_]:
+        """Which boxes nobody has judged."""
+        return np.asarray(self._verdict == UNKNOWN)
+
     def update(self, n: int, corrections: PhotoCorrections) -> None:
         """Take in what is said of photo n."""
         for m in range(self.ends[n], self.ends[n + 1]):

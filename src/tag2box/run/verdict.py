@@ -5,8 +5,10 @@ Nobody says which boxes are right: the shares are means of confidences, which ar
 without true boxes: a rule of thumb each.
 """
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from tag2box.boxes import iou_matrix
 from tag2box.images import known_tags
 from tag2box.run.folder import RunFolder
+from tag2box.run.suspects import LIKELY, read_suspects
 from tag2box.training.confidence import CLASS_ERROR
 from tag2box.training.findings import best_windows
 from tag2box.windows.record import Windows
@@ -23,8 +26,8 @@ __all__ = ["ClassVerdict", "Verdict", "judge_run"]
 
 Boxes = NDArray[np.float32]
 
-# So many classes are named, the worst first: a screen holds no more.
-LINES = 20
+# So many classes are named, the worst first, and of a name so many letters: a screen holds no more.
+LINES, LETTERS = 20, 24
 # From this share of a class's boxes on, something is said of all of them.
 MOST = 0.6
 # A box above this share of its photo is nearly all of it; below that one it is small.
@@ -35,8 +38,8 @@ SAME_PLACE = 0.7
 PART, GROUP = 3.0, 3.0
 # A class is told by another's presence where so many of its photos have the other tag too.
 TOGETHER = 0.9
-# Below this share of right boxes something is to be done.
-GOOD = 0.75
+# Below this share of right boxes something is to be done: this, where nothing else looks wrong.
+GOOD, REVIEW = 0.75, "review some"
 
 
 @dataclass(frozen=True)
@@ -51,33 +54,44 @@ class ClassVerdict:
     wrong: str = ""
     advice: str = ""
 
-    def __str__(self) -> str:
+    @property
+    def share(self) -> str:
+        """About how many of its boxes are right, and the range."""
         between = f"{self.low:.0%} to {self.high:.0%}"
-        share = f"{self.name}: about {self.right:.0%} of {self.boxes} boxes right ({between})"
-        return ". ".join(filter(None, [share, self.remark]))
+        return f"{self.right:.0%} of {self.boxes} ({between})" if self.boxes else "no box"
 
     @property
     def remark(self) -> str:
-        """What looks wrong, and what to try."""
-        return ": ".join(filter(None, [self.wrong, self.advice]))
+        """What looks wrong, and what to try; nothing where it is but to be reviewed, as any class may be."""
+        return ": ".join(filter(None, [self.wrong, self.advice])) if self.wrong else ""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of each class, the worst first, and what concerns all of them."""
+    """Of each class, the worst first; notes: what concerns all of them; next: the one thing to try now."""
 
     classes: tuple[ClassVerdict, ...]
     notes: tuple[str, ...] = ()
+    next: str = ""
 
     def __str__(self) -> str:
-        lines = [str(each) for each in self.classes[:LINES]]
+        shown = self.classes[:LINES]
+        names = [f"{each.name[:LETTERS]}" for each in shown]
+        wide, wider = max(map(len, names), default=0), max((len(each.share) for each in shown), default=0)
+        lines = ["About so many boxes are right, the worst class first:"] if shown else []
+        for name, each in zip(names, shown, strict=True):
+            lines.append(f"  {name:<{wide}}  {each.share:<{wider}}  {each.remark}".rstrip())
         if (more := len(self.classes) - LINES) > 0:
-            lines.append(f"and {more} more classes, which look better")
-        return "\n".join([*lines, *self.notes])
+            lines.append(f"  and {more} more classes, which look better")
+        return "\n".join([*lines, *self.notes, *([f"Try next: {self.next}"] if self.next else [])])
 
     def to_dict(self) -> dict[str, Any]:
         """The same for JSON."""
-        return {"classes": [asdict(each) for each in self.classes], "notes": list(self.notes)}
+        return {
+            "classes": [asdict(each) for each in self.classes],
+            "notes": list(self.notes),
+            "next": self.next,
+        }
 
 
 def judge_run(run: RunFolder) -> Verdict:
@@ -92,39 +106,65 @@ def judge_run(run: RunFolder) -> Verdict:
             continue  # a person has judged all of them
         boxes = findings.boxes[c] / np.tile(windows.sizes[photos], 2)
         right = float(findings.confidence[c].mean()) if len(boxes) else 0.0
-        wrong, advice = _odd(boxes, _larger(run, windows, tags, c), tags, c, images.classes)
+        hinted = run.config.maps.details == "always"
+        wrong, advice = _odd(boxes, _larger(run, windows, tags, c), tags, c, images.classes, hinted=hinted)
         if right < GOOD and not advice:
-            advice = f"review some: tag2box review {run.folder} --class {_quoted(name)}"
+            advice = REVIEW
         spread = float(CLASS_ERROR * np.sqrt(right * (1 - right)))
         low, high = max(0.0, right - spread), min(1.0, right + spread)
         classes.append(ClassVerdict(name, len(boxes), right, low, high, wrong, advice))
+    classes.sort(key=lambda each: each.right)
+    return Verdict(tuple(classes), tuple(_notes(run, tags)), _next(run.folder, classes))
+
+
+def _notes(run: RunFolder, tags: NDArray[np.int8]) -> list[str]:
+    """What looks wrong about the photos and tags of all classes."""
     notes = []
-    if len(tags) and ((tags == 1).any(axis=1)).all() and len(images.classes) > 1:
-        notes.append(
-            "Every photo has a class: some photos without any would help to tell objects from ground."
-        )
-    return Verdict(tuple(sorted(classes, key=lambda each: each.right)), tuple(notes))
+    if len(tags) and (tags == 1).any(axis=1).all() and tags.shape[1] > 1:
+        notes.append("Every photo has a class: some without any would help to tell objects from ground.")
+    if likely := sum(doubt >= LIKELY for *_, doubt in read_suspects(run)):
+        what = "1 tag looks" if likely == 1 else f"{likely} tags look"
+        notes.append(f"{what} wrong: order “check these tags first” of tag2box review {run.folder}")
+    return notes
+
+
+def _next(folder: Path, classes: Sequence[ClassVerdict]) -> str:
+    """The one thing to try: what helps the class of which the fewest boxes are right."""
+    if not classes or (worst := classes[0]).right >= GOOD:
+        return ""
+    if worst.advice != REVIEW:
+        return f"{worst.name}: {worst.advice}"
+    return f"tag2box review {folder} --class {shlex.quote(worst.name)}"
 
 
 def _odd(
-    boxes: Boxes, larger: float, tags: NDArray[np.int8], c: int, classes: Sequence[str]
+    boxes: Boxes,
+    larger: float,
+    tags: NDArray[np.int8],
+    c: int,
+    classes: Sequence[str],
+    *,
+    hinted: bool = False,
 ) -> tuple[str, str]:
-    """What looks wrong about a class's boxes, in shares of their photos, and what to try; two texts."""
+    """What looks wrong about a class's boxes, in shares of their photos, and what to try; two texts.
+
+    hinted: objects were said to be small already.
+    """
     if not len(boxes):
-        return "No box was found", "check its photos and tags"
+        return "none was found", "check its photos and tags"
     if (other := _always_with(tags, c)) is not None:
-        return f"Nearly all its photos have {classes[other]} too", "add photos of one without the other"
+        return f"nearly always with {classes[other]}", "add photos of one alone"
     area = np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
     if (area > WHOLE).mean() >= MOST:
-        return "Most boxes are nearly the whole photo", "add photos where it is farther away"
+        return "nearly whole photos", "add some where it is farther away"
     if (area < SMALL).mean() >= MOST:
-        return "Most boxes are very small", "larger photos, or crops of them, show more of such objects"
+        return "very small", "add larger photos, or crops" if hinted else "run again with --objects small"
     if _same_place(boxes) >= MOST:
-        return "Most boxes are at the same place of their photos", "add photos where it is elsewhere"
+        return "all at one place", "add photos where it is elsewhere"
     if larger >= PART:
-        return "Most boxes may be parts: what stands out around them is larger", ""
+        return "may be parts of it", ""
     if larger <= 1 / GROUP:
-        return "Most boxes may hold more than the object: what stands out in them is smaller", ""
+        return "may hold more than it", ""
     return "", ""
 
 
@@ -157,7 +197,3 @@ def _larger(run: RunFolder, windows: Windows, tags: NDArray[np.int8], c: int) ->
         return 1.0
     ratio = np.prod(best[:, 2:] - best[:, :2], axis=1) / np.prod(boxes[:, 2:] - boxes[:, :2], axis=1)
     return float(np.median(ratio))
-
-
-def _quoted(name: str) -> str:
-    return f'"{name}"' if " " in name else name

@@ -198,5 +198,14 @@ def _checked_array(home: Path, name: str, crc: int | None) -> NDArray[Any]:
 def existing(folder: str | Path) -> Store:
     """The store of a run that was made before; a folder without one is refused."""
     if not (Path(folder) / "config.toml").is_file():
-        raise InputError(f"{folder} is no run folder: make one with `tag2box run DATA --out {folder}`")
+        raise InputError(f"{folder} is no run folder: {_where_runs_are()}")
     return Store(folder)
+
+
+def _where_runs_are() -> str:
+    """What to do without one: to give one that is here, or to make one."""
+    here = [str(path.parent) for path in sorted(Path("runs").glob("*/config.toml"))]
+    if not here:
+        return "make one with `tag2box run DATA`, which says where it is"
+    names = ", ".join([*here[:3], *(["..."] if len(here) > 3 else [])])
+    return f"give one ({names}), or make one with `tag2box run DATA`"

@@ -6,7 +6,7 @@ out of what judges it. That has a closed form: with H the matrix that makes pred
     ŷ_i without photo i = y_i - (y_i - (H y)_i) / (1 - H_ii)
 
 A logistic curve through these predictions gives the probability of each tag. A tag that is set where it is
-low, or missing where it is high, is suspect.
+low, or missing where it is high, is suspect. Of a rare class it is low everywhere, so that alone is not odd.
 """
 
 from dataclasses import dataclass
@@ -39,12 +39,17 @@ class TagScores:
         """The probability that each tag is wrong, (n_photos, n_classes); 0 for tags that nobody knows."""
         return np.where(tags == 1, 1 - self.probability, np.where(tags == -1, self.probability, 0.0))
 
-    def suspects(self, tags: NDArray[np.int8]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Photos and classes of all known tags, the most suspect first."""
-        known = np.flatnonzero(tags.ravel() != 0)
-        order = known[np.argsort(-self.suspicion(tags).ravel()[known], kind="stable")]
-        photo, label = np.unravel_index(order, tags.shape)
-        return photo, label
+    def odd(self, tags: NDArray[np.int8]) -> NDArray[np.bool_]:
+        """Which tags are more likely wrong than right, and not only since their class is rare.
+
+        As in confident learning (Northcutt et al. 2021): a photo with the tag is as unlikely to have the
+        class as those without the tag are on average, or the other way round.
+        """
+        p, (with_it, without) = self.probability, (tags == 1, tags == -1)
+        usual = [(p * kind).sum(axis=0) / np.maximum(kind.sum(axis=0), 1) for kind in (with_it, without)]
+        both = with_it.any(axis=0) & without.any(axis=0)
+        unlike = np.where(with_it, p <= usual[1], p >= usual[0])
+        return np.asarray(both & unlike & (self.suspicion(tags) > 1 / 2))
 
 
 @stage("tag_scores", version=1)

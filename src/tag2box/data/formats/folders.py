@@ -14,6 +14,9 @@ NO_CLASS = frozenset({"_none", "background", "negative"})
 # Names of folders that hold photos of every kind. What is called so is a part of a data set, not a class.
 PARTS = SPLITS | {"images", "photos", "pictures", "imgs", "jpegimages", "data", "dataset"}
 
+# How files of tags end.
+TAGS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".xml"})
+
 
 def read(root: Path, split: str | None) -> ImageSet:
     """An image is +1 for the classes whose folders hold it and -1 for all others.
@@ -64,10 +67,12 @@ def _refuse_parts(root: Path, names: list[str], classes: list[str]) -> None:
     # Photos right in the part have their tags elsewhere; photos further down are in folders of classes.
     further = {name.split("/")[0] for name in names if name.count("/") > 1}
     part = next((name for name in parts if name in further), parts[0])
-    tags = "" if part in further else " --tags FILE"
+    known = part in further or any(path.suffix.lower() in TAGS for path in (root / part).iterdir())
+    several = len(parts) > 1
     raise InputError(
-        f"{root} holds {', '.join(parts)}, by the name no class but a part of a data set: type "
-        f"`tag2box run {root / part}{tags}`, or rename the folder if it is a class"
+        f"{root} holds {', '.join(parts)}: by {'their names parts' if several else 'its name a part'} of a "
+        f"data set, not {'classes' if several else 'a class'}; type "
+        f"`tag2box run {root / part}{'' if known else ' --tags FILE'}`, or rename what is a class"
     )
 
 

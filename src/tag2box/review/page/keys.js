@@ -23,7 +23,7 @@ export const KEYS = [
   ["s", "skip", "skip this photo"],
   ["u Ctrl+z", "undo", "undo"],
   ["r Ctrl+y Ctrl+Shift+z", "redo", "redo"],
-  ["m", "map", "object map of the class"],
+  ["m", "map", "where the class stands out: its object map"],
   ["+ =", "zoomIn", "zoom in"],
   ["-", "zoomOut", "zoom out"],
   ["0", "fit", "the whole photo"],
@@ -74,4 +74,8 @@ export function fillHelp() {
     return [term, text];
   });
   $("keys").replaceChildren(...rows);
+  for (const [keys, name, meaning] of KEYS) {
+    const button = name && document.querySelector(`button[data-do=${name}]`);
+    if (button) button.title = `${meaning} (${keys.split(" ")[0].replace("Arrow", "")})`;
+  }
 }

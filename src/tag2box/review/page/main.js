@@ -22,9 +22,15 @@ const grid = new Grid(store, version, (at) => openGrid(false, at), hue);
 stage.hue = hue;
 stage.drawClass = () => $("class").value || start.classes.find((c) => store.photo.tags[c] === 1) || start.classes[0];
 
+const checksTags = () => $("order").value === "tags";
+
 function tell(words, failed) {
   $("saved").textContent = words;
   $("saved").className = failed ? "failed" : words === "saved" ? "" : "waiting";
+}
+
+function showProgress(reviewed) {
+  $("reviewed").textContent = `${reviewed} of ${start.photos} reviewed`;
 }
 
 function say(words) {
@@ -41,7 +47,7 @@ function taken(answer, last) {
   if (!last) return; // later events are on their way: the page is ahead
   answer.photos.forEach((record) => store.put(record));
   showFigures(answer.figures, start.figures_before);
-  $("run").textContent = `${start.run}: ${answer.reviewed} of ${start.photos} reviewed`;
+  showProgress(answer.reviewed);
   tell("saved", false);
   if (awaited) jump(awaited);
   else if (store.photo) show();
@@ -66,7 +72,7 @@ function showSide() {
   const rename = (box, name) => act([stage.change(box.id, name, box.xyxy)]);
   const setTag = (name, tag) => act([{ set: "tag", photo: store.photo.sha256, class: name, tag }]);
   const focused = document.activeElement?.dataset.tag;
-  showPhoto(store.photo, start.classes, stage.selected, { select, rename, setTag, hue });
+  showPhoto(store.photo, start.classes, stage.selected, { select, rename, setTag, hue, asked: checksTags() });
   if (focused) document.querySelector(`[data-tag="${CSS.escape(focused)}"]`)?.focus();
 }
 
@@ -109,7 +115,7 @@ async function filter() {
   const { photos, here } = await get(`list?${query}&photo=${stage.photo?.sha256 ?? ""}`);
   if (latest !== filters) return; // something else was chosen since
   store.list = photos;
-  const anew = $("order").value === "tags" && order !== "tags"; // what is most suspect, not the photo in sight
+  const anew = checksTags() && order !== "tags"; // what is most suspect, not the photo in sight
   order = $("order").value;
   await go(anew ? 0 : Math.max(store.list.indexOf(here), 0));
   if (latest !== filters) return;
@@ -139,7 +145,7 @@ function judge(state) {
 // The suspect tag as it is, or the other way round.
 function judgeTag(flip) {
   const suspect = store.photo?.suspect;
-  if (!suspect) return;
+  if (!suspect || $("suspect").hidden) return; // nobody was asked
   const tag = flip ? -suspect.tag : suspect.tag;
   act([{ set: "tag", photo: store.photo.sha256, class: suspect.class, tag }]);
   say(`${suspect.class}: ${flip ? "changed" : "kept"}`);
@@ -248,13 +254,16 @@ async function begin() {
   start = await get("start");
   known.key = start.key;
   document.title = `${start.run} · tag2box review`;
-  $("run").textContent = `${start.run}: ${start.reviewed} of ${start.photos} reviewed`;
+  $("run-name").textContent = $("run-name").title = start.run;
+  showProgress(start.reviewed);
   const chosen = $("class").value || new URLSearchParams(location.search).get("class") || "";
   $("class").replaceChildren(new Option("all", ""), ...start.classes.map((name) => new Option(name, name)));
   $("class").value = start.classes.includes(chosen) ? chosen : "";
   showFigures(start.figures, start.figures_before);
-  $("learned").textContent = start.moved === null ? "" : `Boxes moved in ${start.moved} photos (“Show: moved by learning”).`;
-  $("left-out").replaceChildren(...start.left_out.map((line) => Object.assign(document.createElement("li"), { textContent: line })));
+  $("learned").textContent = start.moved === null ? "" : `Boxes moved in ${start.moved} photos: “Show: moved by learning”.`;
+  const items = (lines) => lines.map((line) => Object.assign(document.createElement("li"), { textContent: line }));
+  $("changes").replaceChildren(...items(start.changes));
+  $("left-out").replaceChildren(...items(start.left_out));
   store.forget();
   await filter();
   document.body.dataset.ready = start.key;

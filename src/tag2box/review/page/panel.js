@@ -4,23 +4,27 @@ import { describe } from "./stage.js";
 
 const $ = (id) => document.getElementById(id);
 
-export function showPhoto(photo, classes, selected, { select, rename, setTag, hue }) {
+export function showPhoto(photo, classes, selected, { select, rename, setTag, hue, asked }) {
   $("name").textContent = photo.name;
   const words = { open: "not reviewed", reviewed: "reviewed", skipped: "skipped" };
-  $("about").textContent = `${words[photo.state]}${photo.random ? " · from the random share" : ""}`;
+  $("about").textContent = `${words[photo.state]}${photo.random ? " · drawn at random" : ""}`;
   $("about").className = photo.state;
   $("box-list").replaceChildren(...photo.boxes.map((box) => boxRow(box, classes, selected, { select, rename, hue })));
   $("tags").replaceChildren(...classes.map((name, n) => tagRow(name, n, photo.tags[name], setTag)));
-  showSuspect(photo.suspect);
+  showSuspect(photo.suspect, asked);
 }
 
-// The tag of the photo that is most likely wrong, and why.
-function showSuspect(suspect) {
-  $("suspect").hidden = !suspect;
-  if (!suspect) return;
-  const sure = Math.round(suspect.doubt * 100);
+// The tag of the photo that is most likely wrong, and why. asked: a person wants to check tags.
+function showSuspect(suspect, asked) {
+  $("suspect").hidden = !asked && !suspect?.likely;
+  for (const button of $("suspect").querySelectorAll("button")) button.hidden = !suspect;
+  if (!suspect) {
+    $("suspect-text").textContent = "No tag of this photo looks wrong.";
+    return;
+  }
   const [says, others] = suspect.tag === 1 ? ["is tagged", "does not look like it"] : ["is not tagged", "looks like it"];
-  $("suspect-text").textContent = `This photo ${says} “${suspect.class}”, but by the other photos it ${others} (${sure} %).`;
+  const sure = suspect.likely ? "" : " Perhaps it is right all the same.";
+  $("suspect-text").textContent = `This photo ${says} “${suspect.class}”, but by the other photos it ${others}.${sure}`;
 }
 
 function boxRow(box, classes, selected, { select, rename, hue }) {
@@ -64,10 +68,16 @@ function interval(row) {
   return `${share} % (${percent(row.low)}–${percent(row.high)}), ${row.right} of ${row.judged}`;
 }
 
+// From so many judged boxes on a share says something.
+const FIRST = 5;
+
 // What the next few judged boxes are worth: a goal that is near, not one that is far.
 function further(row) {
   if (!row || row.left === 0) return row?.judged ? "All boxes are judged: the figures are exact." : "";
-  if (row.judged < 5) return "Five judged boxes already give a first figure.";
+  if (row.judged < FIRST) {
+    const step = Math.min(row.left, FIRST - row.judged);
+    return `${step} more ${step === 1 ? "box" : "boxes"} of photos drawn at random ${step === 1 ? "gives" : "give"} a first figure.`;
+  }
   const half = Math.round(50 * (row.high - row.low));
   if (half <= 5) return `The share of right boxes is known to ± ${half} points: enough.`;
   const step = Math.min(row.left, row.judged);
@@ -76,7 +86,9 @@ function further(row) {
 }
 
 export function showFigures(figures, before) {
-  const rows = figures.map((row, i) => {
+  const told = figures.filter((row, i) => row.class === null || row.judged || before?.[i]?.judged);
+  const rows = told.map((row) => {
+    const i = figures.indexOf(row);
     const line = document.createElement("tr");
     const head = document.createElement("th");
     head.scope = "row";

@@ -1,0 +1,38 @@
+"""Photos that a run and a data set call by different names: known by their file, or by their content."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tag2box.data.remote import RemotePath
+from tag2box.images import ImageSet
+from tag2box.runtime.files import content_hash
+
+__all__ = ["called_as"]
+
+
+def called_as(images: ImageSet, truth: ImageSet, contents: Sequence[str] = ()) -> ImageSet:
+    """`images` by the names that `truth` has for the same photos; as they are where it lacks one of them.
+
+    A photo is the same by its name, or by its file, or else by its content. contents: the SHA-256 of each of
+    the images, where it is known. The names differ where folders do: `cat/1` of a folder per class is `1` of
+    the XML that LabelImg writes.
+    """
+    if set(images.ids) <= set(truth.ids):
+        return images
+    files = dict(zip(map(os.path.abspath, truth.paths), truth.ids, strict=True))
+    names = [files.get(os.path.abspath(path), "") for path in images.paths]
+    if not all(names) and contents and len(images) <= len(truth):
+        names = _by_content(contents, truth)
+    if not all(names) or len(set(names)) < len(names):
+        return images
+    return replace(images, ids=tuple(names))
+
+
+def _by_content(contents: Sequence[str], truth: ImageSet) -> list[str]:
+    """The name of each content, "" where there is none; copies of a photo have a name each."""
+    names: dict[str, list[str]] = {}
+    for name, path in zip(reversed(truth.ids), reversed(truth.paths), strict=True):
+        if not isinstance(path, RemotePath) and path.is_file():
+            names.setdefault(content_hash(path), []).append(name)
+    return [names[content].pop() if names.get(content) else "" for content in contents]
