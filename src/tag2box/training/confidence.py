@@ -12,6 +12,11 @@ was fitted on sets of photos whose true boxes are known (`confidence_table.py` s
 numbers; `python -m benchmarks.confidence --fit` makes it anew): once for boxes in photos that are known to
 have the class, where the score says little since it was learned there; and once for boxes in new ones, by
 the score and the class alone, so that no ranking changes. What a run cannot know (NaN) counts as the mean.
+
+Of new boxes those in the middle, likely and unlikely ones, are half of them right as a group: they are shown
+at 0.5 (`evened`). Where the group begins, precision and recall together were best (F1, in the mean over the
+sets). So what is kept at 0.5 is what is worth keeping, and a confidence is still how often boxes are right
+that have it.
 """
 
 from dataclasses import dataclass
@@ -20,17 +25,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.training.confidence_table import CLASS_ERROR, NEW, TAGGED
+from tag2box.training.confidence_table import CLASS_ERROR, MIDDLE, NEW, TAGGED
 
 __all__ = [
     "CLASS_ERROR",
     "FEATURES",
+    "MIDDLE",
     "NEW",
     "TAGGED",
     "UNKNOWN",
     "Shape",
     "Traits",
     "box_features",
+    "evened",
     "log_shares",
     "overlaps",
 ]
@@ -43,6 +50,8 @@ FEATURES = ("score", "share", "map", "smaller", "ahead")
 LARGEST, BEYOND = 12.0, 0.05
 # Spreads from the mean beyond which nothing was fitted: the scores of another method may lie there.
 FARTHEST = 3.0
+# The confidences of the middle go up to this much above 0.5: they keep their order.
+RISE = 0.02
 # The share of a photo that a box has at least.
 SMALLEST = 1e-9
 
@@ -100,6 +109,14 @@ def box_features(logit: Floats, share: Floats, overlap: Floats, log_area: Floats
     score = within + BEYOND * (logit - within)
     columns = score, share, overlap, np.minimum(log_area - area, 0), ahead
     return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
+
+
+def evened(probability: Floats, middle: tuple[float, float] = MIDDLE) -> Floats:
+    """Probabilities, but those of the middle are 0.5, and as much more as keeps their order."""
+    least, most = middle
+    within = (probability >= least) & (probability < most)
+    flat = 0.5 + RISE * (probability - least) / max(most - least, SMALLEST)
+    return np.asarray(np.where(within, flat, probability))
 
 
 def log_shares(scores: Floats, label: NDArray[np.intp]) -> Floats:
