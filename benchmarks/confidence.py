@@ -5,10 +5,10 @@
 RUNS: a folder with finished runs named cards, steel, animals, tiles (`tag2box run wild/NAME/photos`) and
 voc20 (`--split trainval`), as many as there are. Boxes in photos that have the tag are those of the run
 itself. For boxes in new photos it learns anew from two thirds of each run's photos (of 600 at most), with the
-prior that the run chose, and detects in the others, three times; no test photo is looked at. Each set is judged by numbers
-fitted on the other sets (leave one set out). What is kept at 0.5 is a share of what all boxes find, and of
-what those of 0.1 and more find, which `detect` writes by default. --fit writes the numbers of all sets to
-training/confidence_table.py.
+prior that the run chose, and detects in the others, three times; no test photo is looked at. Each set is
+judged by numbers fitted on the other sets (leave one set out). What is kept at 0.5 is a share of what all
+boxes find, and of what those of 0.1 and more find, which `detect` writes by default. --fit writes the numbers
+of all sets to training/confidence_table.py.
 """
 
 import argparse
@@ -23,13 +23,13 @@ import tag2box as t2b
 from benchmarks import DATA, Skip
 from tag2box.description.describe import describe
 from tag2box.description.record import Described, Maps
+from tag2box.detection.config import WORTH
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.matching import IGNORED, TRUE, outcomes
 from tag2box.images import known_tags
 from tag2box.methods import METHODS
 from tag2box.run.folder import RunFolder, mined_windows
 from tag2box.training import confidence_table
-from tag2box.detection.config import WORTH
 from tag2box.training.confidence import FEATURES, Shape, evened
 from tag2box.training.known import Known
 from tag2box.windows.record import Windows
@@ -194,12 +194,14 @@ def probability(table, boxes):
 def middle(table, sets):
     """From where precision and recall together are best, to where half of those between are right."""
     sure = [probability(table, boxes) for boxes in sets]
-    least = max(BEGINNINGS, key=lambda t: np.mean([f1(p, boxes, t) for p, boxes in zip(sure, sets)]))
-    weight = np.concatenate([np.full(len(p), 1 / (p >= least).sum()) for p in sure])
-    p, right = np.concatenate(sure), np.concatenate([boxes.right for boxes in sets])
-    above = np.argsort(p)[(p < least).sum() :]
-    share = np.cumsum((weight * p)[above]) / np.cumsum(weight[above])
-    return least, float(p[above][min(np.searchsorted(share, 0.5), len(above) - 1)])
+    pairs = list(zip(sure, sets, strict=True))
+    least = max(BEGINNINGS, key=lambda t: np.mean([f1(p, boxes, t) for p, boxes in pairs]))
+    above = [np.sort(p[p >= least]) for p in sure]
+    p = np.concatenate(above)
+    order = np.argsort(p)
+    weight = np.concatenate([np.full(len(own), 1 / len(own)) for own in above])[order]  # sets count alike
+    right = np.cumsum(weight * p[order]) / np.cumsum(weight)
+    return least, float(p[order][min(np.searchsorted(right, 0.5), len(p) - 1)])
 
 
 def f1(sure, boxes, least):

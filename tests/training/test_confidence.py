@@ -6,8 +6,19 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, logit
 
 from tag2box.boxes import iou_matrix
-from tag2box.training.calibration import SHIFT, Calibration, calibrate, judged_shift, score_curves
-from tag2box.training.confidence import FEATURES, NEW, TAGGED, Shape, Traits, log_shares, overlaps
+from tag2box.training.calibration import SHIFT, Calibration, judged_shift, score_curves
+from tag2box.training.confidence import (
+    FEATURES,
+    MIDDLE,
+    NEW,
+    RISE,
+    TAGGED,
+    Shape,
+    Traits,
+    evened,
+    log_shares,
+    overlaps,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -45,12 +56,31 @@ def test_a_box_that_scores_more_is_surer_whether_new_or_tagged():
 
 
 @pytest.mark.parametrize(("tagged", "table"), [(False, NEW), (True, TAGGED)])
-def test_a_confidence_is_the_fitted_probability_itself(tagged, table):
+def test_a_confidence_is_the_fitted_probability_and_of_new_boxes_evened(tagged, table):
     calibration, label = Calibration(np.array([[1.0, 0.0]])), np.zeros(50, np.intp)
     features = np.tile(np.nan, (50, len(FEATURES)))
     features[:, 0] = np.linspace(-15, 5, 50)
     probability = expit(Shape.of(table).logit(features))
-    np.testing.assert_allclose(calibration(features, label, tagged=tagged), probability)
+    expected = probability if tagged else evened(probability)
+    np.testing.assert_allclose(calibration(features, label, tagged=tagged), expected)
+
+
+def test_the_middle_is_shown_at_one_half_and_nothing_else_moves():
+    probability = np.linspace(0, 1, 2001)
+    confidence, (least, most) = evened(probability), MIDDLE
+    assert least < 0.5 < 0.5 + RISE < most  # so no two confidences change places
+    assert (np.diff(confidence) > 0).all()
+    middle = (probability >= least) & (probability < most)
+    assert ((confidence[middle] >= 0.5) & (confidence[middle] < 0.5 + RISE)).all()
+    np.testing.assert_array_equal(confidence[~middle], probability[~middle])
+    np.testing.assert_array_equal(probability >= least, confidence >= 0.5)
+
+
+def test_where_half_of_the_middle_is_right_evening_costs_no_trust():
+    probability = np.repeat(np.linspace(0.3, 0.7, 5), 100)
+    right = np.concatenate([np.arange(100) < 100 * p for p in probability[::100]])
+    confidence = evened(probability, (0.3, 0.71))
+    assert abs(confidence.mean() - right.mean()) <= RISE
 
 
 def test_the_shift_of_judged_boxes_is_the_most_likely_one():
@@ -76,16 +106,29 @@ def test_traits_are_those_of_the_boxes_of_a_class():
     assert np.isnan(Traits.of(log_areas[:0], 0.4)).all()
 
 
-def test_curves_are_zero_at_the_typical_photo_of_a_class():
+def test_scores_are_measured_in_deviations_from_the_typical_photo_of_a_class():
     best, tags = RNG.normal(size=(30, 2)), np.where(RNG.random((30, 2)) < 0.4, 1, -1).astype(np.int8)
     best[tags == 1] += 2
     best[0] = -np.inf  # a photo without any window
-    curves, plain = score_curves(best, tags), calibrate(best, tags)
-    np.testing.assert_array_equal(curves[:, 0], plain[:, 0])
+    curves, away = score_curves(best, tags), []
     for c in range(2):
         positive = best[(tags[:, c] == 1) & np.isfinite(best[:, c]), c]
         assert np.median(curves[c, 0] * positive + curves[c, 1]) == pytest.approx(0)
+        away += (curves[c, 0] * positive + curves[c, 1]).tolist()
+    assert np.mean(np.square(away)) == pytest.approx(1)
+    assert curves[0, 0] == curves[1, 0]
     assert score_curves(best[:, :1], -np.ones((30, 1), np.int8)).tolist() == [[1, 0]]  # nobody knows
+    assert score_curves(best[1:2], np.ones((1, 2), np.int8))[:, 0].tolist() == [1, 1]  # one photo
+
+
+def test_how_scores_are_scaled_and_what_other_photos_score_does_not_matter():
+    best, tags = RNG.normal(size=(40, 3)), np.where(RNG.random((40, 3)) < 0.5, 1, -1).astype(np.int8)
+    curves = score_curves(best, tags)
+    scaled, moved = score_curves(7 * best + 3, tags), best.copy()
+    again = scaled[:, 0] * (7 * best + 3) + scaled[:, 1]
+    np.testing.assert_allclose(again, curves[:, 0] * best + curves[:, 1], atol=1e-12)
+    moved[tags == -1] -= 5  # tags are told with ease
+    np.testing.assert_array_equal(score_curves(moved, tags), curves)
 
 
 def test_what_is_farther_off_than_anything_fitted_says_no_more():

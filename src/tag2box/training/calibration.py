@@ -1,8 +1,8 @@
 """From scores to confidences in [0, 1], which annotation tools expect: how likely a box is right.
 
 A score is measured from what the best box of a typical photo of its class has. It is one of the things that
-tell right boxes from wrong ones: `confidence` has the others, and weighs them. What a person judged shifts the
-result, class by class. Of tags alone a logistic curve says how likely they are (`calibrate`, Platt 1999).
+tell right boxes from wrong ones: `confidence` has the others, and weighs them. What a person judged shifts
+the result, class by class. How likely tags are says a logistic curve (`calibrate`, Platt 1999).
 """
 
 from dataclasses import dataclass
