@@ -13,10 +13,9 @@ numbers; `python -m benchmarks.confidence --fit` makes it anew): once for boxes 
 have the class, where the score says little since it was learned there; and once for boxes in new ones, by
 the score and the class alone, so that no ranking changes. What a run cannot know (NaN) counts as the mean.
 
-Of new boxes those in the middle, likely and unlikely ones, are half of them right as a group: they are shown
-at 0.5 (`evened`). Where the group begins, precision and recall together were best (F1, in the mean over the
-sets). So what is kept at 0.5 is what is worth keeping, and a confidence is still how often boxes are right
-that have it.
+New boxes whose probability is in the middle (`MIDDLE`) are shown together at 0.5 (`evened`), since half of
+them is right: a confidence stays how often the boxes are right that have it. The middle begins where precision
+and recall together (F1, in the mean over the sets) are best: what is kept at 0.5 is what is worth keeping.
 """
 
 from dataclasses import dataclass
