@@ -125,7 +125,7 @@ def cells(maps, photos):
 def new_boxes(run, truth, seed=0):
     """In each third of the photos, by what is learned from the others; each has classes of its own."""
     drawn = np.random.default_rng(seed).permutation(len(run.images))[:PHOTOS]
-    thirds = [np.sort(own) for own in np.array_split(drawn, FOLDS)]
+    thirds = np.sort(drawn[: len(drawn) // FOLDS * FOLDS].reshape(FOLDS, -1))  # one or two only teach
     parts = [boxes_of_third(run, truth, np.setdiff1d(drawn, rest), rest) for rest in thirds]
     label = [k * len(truth.classes) + part.label for k, part in enumerate(parts)]
     rest = [[getattr(part, name) for part in parts] for name in ("features", "right", "margin", "objects")]
