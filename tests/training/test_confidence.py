@@ -6,7 +6,7 @@ from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, logit
 
 from tag2box.boxes import iou_matrix
-from tag2box.training.calibration import SHIFT, Calibration, judged_shift, score_curves
+from tag2box.training.calibration import SHIFT, Calibration, calibrate, judged_shift, score_curves
 from tag2box.training.confidence import (
     FEATURES,
     MIDDLE,
@@ -106,29 +106,40 @@ def test_traits_are_those_of_the_boxes_of_a_class():
     assert np.isnan(Traits.of(log_areas[:0], 0.4)).all()
 
 
-def test_scores_are_measured_in_deviations_from_the_typical_photo_of_a_class():
-    best, tags = RNG.normal(size=(30, 2)), np.where(RNG.random((30, 2)) < 0.4, 1, -1).astype(np.int8)
+def best_of_photos(n, n_classes):
+    """The best score of each class in every photo, greater where it is, and the tags."""
+    best, tags = RNG.normal(size=(n, n_classes)), np.where(RNG.random((n, n_classes)) < 0.4, 1, -1)
     best[tags == 1] += 2
+    return best, tags.astype(np.int8)
+
+
+def test_scores_are_measured_from_the_typical_photo_of_a_class_by_one_slope():
+    best, tags = best_of_photos(300, 3)
     best[0] = -np.inf  # a photo without any window
     curves, away = score_curves(best, tags), []
-    for c in range(2):
+    for c in range(3):
         positive = best[(tags[:, c] == 1) & np.isfinite(best[:, c]), c]
         assert np.median(curves[c, 0] * positive + curves[c, 1]) == pytest.approx(0)
-        away += (curves[c, 0] * positive + curves[c, 1]).tolist()
-    assert np.mean(np.square(away)) == pytest.approx(1)
-    assert curves[0, 0] == curves[1, 0]
-    assert score_curves(best[:, :1], -np.ones((30, 1), np.int8)).tolist() == [[1, 0]]  # nobody knows
-    assert score_curves(best[1:2], np.ones((1, 2), np.int8))[:, 0].tolist() == [1, 1]  # one photo
+        away += (positive - np.median(positive)).tolist()
+    told = np.median(calibrate(best, tags)[:, 0])
+    np.testing.assert_allclose(curves[:, 0], np.sqrt(told / np.sqrt(np.mean(np.square(away)))))
 
 
-def test_how_scores_are_scaled_and_what_other_photos_score_does_not_matter():
-    best, tags = RNG.normal(size=(40, 3)), np.where(RNG.random((40, 3)) < 0.5, 1, -1).astype(np.int8)
-    curves = score_curves(best, tags)
-    scaled, moved = score_curves(7 * best + 3, tags), best.copy()
-    again = scaled[:, 0] * (7 * best + 3) + scaled[:, 1]
-    np.testing.assert_allclose(again, curves[:, 0] * best + curves[:, 1], atol=1e-12)
-    moved[tags == -1] -= 5  # tags are told with ease
-    np.testing.assert_array_equal(score_curves(moved, tags), curves)
+def test_what_nobody_knows_of_tags_is_left_out_of_the_slope():
+    best, tags = best_of_photos(300, 2)
+    positive = best[tags[:, 0] == 1, :1]
+    curves = score_curves(positive, np.ones((len(positive), 1), np.int8))  # no photo without the class
+    away = positive - np.median(positive)
+    assert curves[0, 0] == pytest.approx(1 / np.sqrt(np.mean(np.square(away))))
+    assert score_curves(best[:, :1], -np.ones((300, 1), np.int8)).tolist() == [[1, 0]]  # nor one with it
+    assert score_curves(best[:1], np.ones((1, 2), np.int8))[:, 0].tolist() == [1, 1]  # one photo
+
+
+def test_the_scale_of_scores_does_not_matter():
+    best, tags = best_of_photos(3000, 2)
+    curves, scaled = score_curves(best, tags), score_curves(7 * best + 3, tags)
+    again = scaled[:, :1] * (7 * best.T + 3) + scaled[:, 1:]
+    np.testing.assert_allclose(again, curves[:, :1] * best.T + curves[:, 1:], rtol=0.02, atol=0.02)
 
 
 def test_what_is_farther_off_than_anything_fitted_says_no_more():

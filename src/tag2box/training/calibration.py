@@ -85,18 +85,30 @@ def calibrate(best: NDArray[np.floating], tags: NDArray[np.int8]) -> Floats:
 
 
 def score_curves(best: NDArray[np.floating], tags: NDArray[np.int8]) -> Floats:
-    """Slope and offset by which a score is measured from the typical photo of its class, (n_classes, 2).
+    """Slope and offset by which scores are measured, (n_classes, 2): 0 is the typical photo of a class.
 
-    0 is what the best box of a photo with the class has in the middle, -1 a deviation less: that of such
-    scores from the middle of their class, one for all classes. How well tags are told is no measure: cards
-    that differ by a mark are told badly, and yet any card is far above the rest of its photo.
+    That is what the best box of a photo with the class has in the middle. The slope is one for all classes:
+    of classes whose tags are told badly, as of cards that differ by a mark, boxes are found as well.
     """
     out = np.tile([1.0, 0.0], (tags.shape[1], 1))
-    away = []
+    away = [np.empty(0)]
     for c, column in enumerate(tags.T):
         positive = best[(column == 1) & np.isfinite(best[:, c]), c].astype(np.float64)
         if len(positive):
             out[c, 1] = -np.median(positive)
             away.append(positive + out[c, 1])
-    deviation = float(np.sqrt(np.mean(np.square(np.concatenate(away))))) if away else 0.0
-    return out / deviation if deviation > 0 else out
+    return out * _slope(calibrate(best, tags)[:, 0], tags, np.concatenate(away))
+
+
+def _slope(curves: Floats, tags: NDArray[np.int8], away: Floats) -> float:
+    """The slope of all classes: between those that tell tags, and one a deviation from the typical photo.
+
+    More photos make scores larger, which neither follows: tags are told better, and scores lie farther apart.
+    Their geometric mean stays as it is (docs/experiments). Scores of any scale get the same slope.
+    """
+    deviation = float(np.sqrt(np.mean(np.square(away)))) if len(away) else 0.0
+    if deviation == 0:
+        return 1.0
+    told = (tags == 1).any(axis=0) & (tags == -1).any(axis=0)
+    steep = float(np.median(curves[told])) if told.any() else 1 / deviation
+    return float(np.sqrt(steep / deviation))
