@@ -7,7 +7,18 @@ from scipy.special import expit, log_softmax, logit
 
 from tag2box.boxes import iou_matrix
 from tag2box.training.calibration import SHIFT, Calibration, calibrate, judged_shift, score_curves
-from tag2box.training.confidence import FEATURES, NEW, TAGGED, Shape, Traits, log_shares, overlaps
+from tag2box.training.confidence import (
+    FEATURES,
+    MIDDLE,
+    NEW,
+    RISE,
+    TAGGED,
+    Shape,
+    Traits,
+    evened,
+    log_shares,
+    overlaps,
+)
 
 RNG = np.random.default_rng(0)
 
@@ -45,12 +56,31 @@ def test_a_box_that_scores_more_is_surer_whether_new_or_tagged():
 
 
 @pytest.mark.parametrize(("tagged", "table"), [(False, NEW), (True, TAGGED)])
-def test_a_confidence_is_the_fitted_probability_itself(tagged, table):
+def test_a_confidence_is_the_fitted_probability_and_of_new_boxes_evened(tagged, table):
     calibration, label = Calibration(np.array([[1.0, 0.0]])), np.zeros(50, np.intp)
     features = np.tile(np.nan, (50, len(FEATURES)))
     features[:, 0] = np.linspace(-15, 5, 50)
     probability = expit(Shape.of(table).logit(features))
-    np.testing.assert_allclose(calibration(features, label, tagged=tagged), probability)
+    expected = probability if tagged else evened(probability)
+    np.testing.assert_allclose(calibration(features, label, tagged=tagged), expected)
+
+
+def test_the_middle_is_shown_at_one_half_and_nothing_else_moves():
+    probability = np.linspace(0, 1, 2001)
+    confidence, (least, most) = evened(probability), MIDDLE
+    assert least < 0.5 < 0.5 + RISE < most  # so no two confidences change places
+    assert (np.diff(confidence) > 0).all()
+    middle = (probability >= least) & (probability < most)
+    assert ((confidence[middle] >= 0.5) & (confidence[middle] < 0.5 + RISE)).all()
+    np.testing.assert_array_equal(confidence[~middle], probability[~middle])
+    np.testing.assert_array_equal(probability >= least, confidence >= 0.5)
+
+
+def test_where_half_of_the_middle_is_right_evening_costs_no_trust():
+    probability = np.repeat(np.linspace(0.3, 0.7, 5), 100)
+    right = np.concatenate([np.arange(100) < 100 * p for p in probability[::100]])
+    confidence = evened(probability, (0.3, 0.71))
+    assert abs(confidence.mean() - right.mean()) <= RISE
 
 
 def test_the_shift_of_judged_boxes_is_the_most_likely_one():
@@ -76,16 +106,40 @@ def test_traits_are_those_of_the_boxes_of_a_class():
     assert np.isnan(Traits.of(log_areas[:0], 0.4)).all()
 
 
-def test_curves_are_zero_at_the_typical_photo_of_a_class():
-    best, tags = RNG.normal(size=(30, 2)), np.where(RNG.random((30, 2)) < 0.4, 1, -1).astype(np.int8)
+def best_of_photos(n, n_classes):
+    """The best score of each class in every photo, greater where it is, and the tags."""
+    best, tags = RNG.normal(size=(n, n_classes)), np.where(RNG.random((n, n_classes)) < 0.4, 1, -1)
     best[tags == 1] += 2
+    return best, tags.astype(np.int8)
+
+
+def test_scores_are_measured_from_the_typical_photo_of_a_class_by_one_slope():
+    best, tags = best_of_photos(300, 3)
     best[0] = -np.inf  # a photo without any window
-    curves, plain = score_curves(best, tags), calibrate(best, tags)
-    np.testing.assert_array_equal(curves[:, 0], plain[:, 0])
-    for c in range(2):
+    curves, away = score_curves(best, tags), []
+    for c in range(3):
         positive = best[(tags[:, c] == 1) & np.isfinite(best[:, c]), c]
         assert np.median(curves[c, 0] * positive + curves[c, 1]) == pytest.approx(0)
-    assert score_curves(best[:, :1], -np.ones((30, 1), np.int8)).tolist() == [[1, 0]]  # nobody knows
+        away += (positive - np.median(positive)).tolist()
+    told = np.median(calibrate(best, tags)[:, 0])
+    np.testing.assert_allclose(curves[:, 0], np.sqrt(told / np.sqrt(np.mean(np.square(away)))))
+
+
+def test_what_nobody_knows_of_tags_is_left_out_of_the_slope():
+    best, tags = best_of_photos(300, 2)
+    positive = best[tags[:, 0] == 1, :1]
+    curves = score_curves(positive, np.ones((len(positive), 1), np.int8))  # no photo without the class
+    away = positive - np.median(positive)
+    assert curves[0, 0] == pytest.approx(1 / np.sqrt(np.mean(np.square(away))))
+    assert score_curves(best[:, :1], -np.ones((300, 1), np.int8)).tolist() == [[1, 0]]  # nor one with it
+    assert score_curves(best[:1], np.ones((1, 2), np.int8))[:, 0].tolist() == [1, 1]  # one photo
+
+
+def test_the_scale_of_scores_does_not_matter():
+    best, tags = best_of_photos(3000, 2)
+    curves, scaled = score_curves(best, tags), score_curves(7 * best + 3, tags)
+    again = scaled[:, :1] * (7 * best.T + 3) + scaled[:, 1:]
+    np.testing.assert_allclose(again, curves[:, :1] * best.T + curves[:, 1:], rtol=0.02, atol=0.02)
 
 
 def test_what_is_farther_off_than_anything_fitted_says_no_more():

@@ -38,7 +38,7 @@ from tag2box.windows.record import Windows
 __all__ = ["Detector", "detect_photos"]
 
 # Raised when a detector of before could no longer be read, or would see other numbers in a photo.
-NAME, FORMAT = "tag2box detector", 3
+NAME, FORMAT = "tag2box detector", 4
 
 
 @stored

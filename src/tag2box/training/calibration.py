@@ -1,8 +1,8 @@
 """From scores to confidences in [0, 1], which annotation tools expect: how likely a box is right.
 
-Whether the photo has the class says a logistic curve through the best scores of the positive and of the
-negative images learned from (Platt 1999). It is one of the things that tell right boxes from wrong ones:
-`confidence` has the others, and weighs them. What a person judged shifts the result, class by class.
+A score is measured from what the best box of a typical photo of its class has. It is one of the things that
+tell right boxes from wrong ones: `confidence` has the others, and weighs them. What a person judged shifts
+the result, class by class. How likely tags are says a logistic curve (`calibrate`, Platt 1999).
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
-from tag2box.training.confidence import NEW, TAGGED, UNKNOWN, Shape, box_features
+from tag2box.training.confidence import NEW, TAGGED, UNKNOWN, Shape, box_features, evened
 
 __all__ = ["Calibration", "calibrate", "judged_shift", "score_curves"]
 
@@ -27,7 +27,7 @@ SHIFT = 1.0
 @stored
 @dataclass(frozen=True)
 class Calibration:
-    """curves: (n_classes, 2), the slope and offset of each class's curve.
+    """curves: (n_classes, 2), the slope and offset by which scores are measured (`score_curves`).
 
     traits: (n_classes, 2), what the boxes of each class have in common (`confidence.Traits`); None: unknown.
     shift: (n_classes,), what is added to the logits, by what a person judged; None is 0.
@@ -50,7 +50,8 @@ class Calibration:
         logit = Shape.of(TAGGED if tagged else NEW).logit(features)
         if self.shift is not None:
             logit = logit + self.shift[label]
-        return np.asarray(1 / (1 + np.exp(-np.clip(logit, -500, 500))))
+        probability = np.asarray(1 / (1 + np.exp(-np.clip(logit, -500, 500))))
+        return probability if tagged else evened(probability)
 
 
 def judged_shift(confidence: Floats, right: NDArray[np.bool_]) -> float:
@@ -84,14 +85,30 @@ def calibrate(best: NDArray[np.floating], tags: NDArray[np.int8]) -> Floats:
 
 
 def score_curves(best: NDArray[np.floating], tags: NDArray[np.int8]) -> Floats:
-    """The curves of `calibrate`, shifted: 0 is what the best box of a photo with the class has in the middle.
+    """Slope and offset by which scores are measured, (n_classes, 2): 0 is the typical photo of a class.
 
-    Where tags are told with ease all curves are much alike; where they are not, as of cards that differ by a
-    mark, right boxes score less, and less of a score is enough.
+    That is what the best box of a photo with the class has in the middle. The slope is one for all classes:
+    of classes whose tags are told badly, as of cards that differ by a mark, boxes are found as well.
     """
-    out = calibrate(best, tags)
+    out = np.tile([1.0, 0.0], (tags.shape[1], 1))
+    away = [np.empty(0)]
     for c, column in enumerate(tags.T):
-        positive = best[(column == 1) & np.isfinite(best[:, c]), c]
+        positive = best[(column == 1) & np.isfinite(best[:, c]), c].astype(np.float64)
         if len(positive):
-            out[c, 1] = -out[c, 0] * np.median(positive)
-    return out
+            out[c, 1] = -np.median(positive)
+            away.append(positive + out[c, 1])
+    return out * _slope(calibrate(best, tags)[:, 0], tags, np.concatenate(away))
+
+
+def _slope(curves: Floats, tags: NDArray[np.int8], away: Floats) -> float:
+    """The slope of all classes: between those that tell tags, and one a deviation from the typical photo.
+
+    More photos make scores larger, which neither follows: tags are told better, and scores lie farther apart.
+    Their geometric mean stays as it is (docs/experiments). Scores of any scale get the same slope.
+    """
+    deviation = float(np.sqrt(np.mean(np.square(away)))) if len(away) else 0.0
+    if deviation == 0:
+        return 1.0
+    told = (tags == 1).any(axis=0) & (tags == -1).any(axis=0)
+    steep = float(np.median(curves[told])) if told.any() else 1 / deviation
+    return float(np.sqrt(steep / deviation))

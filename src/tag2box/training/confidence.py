@@ -12,6 +12,10 @@ was fitted on sets of photos whose true boxes are known (`confidence_table.py` s
 numbers; `python -m benchmarks.confidence --fit` makes it anew): once for boxes in photos that are known to
 have the class, where the score says little since it was learned there; and once for boxes in new ones, by
 the score and the class alone, so that no ranking changes. What a run cannot know (NaN) counts as the mean.
+
+New boxes whose probability is in the middle (`MIDDLE`) are shown together at 0.5 (`evened`), since half of
+them is right: a confidence stays how often the boxes are right that have it. The middle begins where precision and
+recall together (F1, in the mean over the sets) are nearly best: what is kept at 0.5 is worth keeping.
 """
 
 from dataclasses import dataclass
@@ -20,17 +24,19 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.training.confidence_table import CLASS_ERROR, NEW, TAGGED
+from tag2box.training.confidence_table import CLASS_ERROR, MIDDLE, NEW, TAGGED
 
 __all__ = [
     "CLASS_ERROR",
     "FEATURES",
+    "MIDDLE",
     "NEW",
     "TAGGED",
     "UNKNOWN",
     "Shape",
     "Traits",
     "box_features",
+    "evened",
     "log_shares",
     "overlaps",
 ]
@@ -43,6 +49,8 @@ FEATURES = ("score", "share", "map", "smaller", "ahead")
 LARGEST, BEYOND = 12.0, 0.05
 # Spreads from the mean beyond which nothing was fitted: the scores of another method may lie there.
 FARTHEST = 3.0
+# The confidences of the middle go up to this much above 0.5: they keep their order.
+RISE = 0.02
 # The share of a photo that a box has at least.
 SMALLEST = 1e-9
 
@@ -100,6 +108,14 @@ def box_features(logit: Floats, share: Floats, overlap: Floats, log_area: Floats
     score = within + BEYOND * (logit - within)
     columns = score, share, overlap, np.minimum(log_area - area, 0), ahead
     return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
+
+
+def evened(probability: Floats, middle: tuple[float, float] = MIDDLE) -> Floats:
+    """Probabilities, but those of the middle are 0.5, and as much more as keeps their order."""
+    least, most = middle
+    within = (probability >= least) & (probability < most)
+    flat = 0.5 + RISE * (probability - least) / max(most - least, SMALLEST)
+    return np.asarray(np.where(within, flat, probability))
 
 
 def log_shares(scores: Floats, label: NDArray[np.intp]) -> Floats:

@@ -90,7 +90,7 @@ class Corrected:
     two_stream: TwoStream | None = None
 
 
-@stage("corrected", version=4)
+@stage("corrected", version=5)
 def learn_corrected(
     judged: NDArray[np.floating],
     corrections: Corrections,

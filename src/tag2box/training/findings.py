@@ -68,7 +68,7 @@ class Findings:
     calibration: Calibration
 
 
-@stage("findings", version=10)
+@stage("findings", version=11)
 def find_best(
     scorer: Scorer,
     known: Known,
