@@ -46,8 +46,8 @@ USED = {"tagged": ("share", "map", "smaller", "ahead"), "new": ("score", "ahead"
 COUNTED = {"tagged": 200, "new": 300}
 # Of boxes in new photos those are fitted that may be right: the many below would shape the curve for all.
 LEAST_SCORE = -4.0
-# Where the middle begins, whose boxes are shown at 0.5. F1, in the mean over the sets, is best from 0.3 on; 0.35
-# is the smallest middle within a point of it (docs/experiments).
+# Where the middle begins, whose boxes are shown at 0.5. F1, in the mean over the sets, is best from 0.3 on;
+# this is the smallest middle within a point of it (docs/experiments).
 BEGINNING = 0.35
 
 

@@ -14,8 +14,9 @@ have the class, where the score says little since it was learned there; and once
 the score and the class alone, so that no ranking changes. What a run cannot know (NaN) counts as the mean.
 
 New boxes whose probability is in the middle (`MIDDLE`) are shown together at 0.5 (`evened`), since half of
-them is right: a confidence stays how often the boxes are right that have it. The middle begins where precision and
-recall together (F1, in the mean over the sets) are nearly best: what is kept at 0.5 is worth keeping.
+them is right: a confidence stays how often the boxes are right that have it. The middle begins where
+precision and recall together (F1, in the mean over the sets) are nearly best: what is kept at 0.5 is worth
+keeping.
 """
 
 from dataclasses import dataclass
