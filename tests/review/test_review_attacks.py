@@ -15,6 +15,14 @@ from tag2box.run.folder import RunFolder
 from tag2box.run.notes import own_detector, write_run
 
 MARKUP = '<img src=x onerror="document.title=1">'
+SHOW_FIGURES = """
+const [name, done] = arguments;
+const row = { judged: 4, right: 2, low: 0.1, high: 0.9, left: 3 };
+import(new URL("page/panel.js", location)).then((panel) => {
+  panel.showFigures([{ class: null, ...row }, { class: name, ...row }], null);
+  done();
+});
+"""
 
 
 @pytest.fixture(scope="module")
@@ -291,6 +299,7 @@ def test_names_with_markup_are_shown_as_text(browser, server, run):
     page.press("\ue00c", "g")
     page.until(lambda: page.all("#grid .cell img"))
     assert MARKUP in page.text("#class")
+    browser.execute_async_script(SHOW_FIGURES, MARKUP)  # of a class that has some
     assert MARKUP in page.text("#figures")
     assert MARKUP in page.text("#box-list")
     pictures = "return [...document.images].map((image) => new URL(image.src || 'x:', location).pathname)"
