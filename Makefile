@@ -42,7 +42,7 @@ node_modules/onnxruntime-web:
 torture: $(VENV)/done/dev  ## runs killed, disks full, files damaged, folders of strangers: minutes
 	$(BIN)/python -m pytest -m torture tests/torture tests/runtime/test_cluster.py tests/corrections/test_corrections.py tests/runtime/test_strangers.py tests/web/test_web.py
 
-quality: $(VENV)/done/run  ## results on real data against quality/floors.toml: at most 12 minutes
+quality: $(VENV)/done/run  ## results on real data against quality/floors.toml: some 12 minutes
 	$(BIN)/python -m quality $(QUALITY)
 
 bench: $(VENV)/done/bench  ## speed and quality, each against a named rival in the same run
