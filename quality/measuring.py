@@ -12,13 +12,13 @@ from sklearn.preprocessing import StandardScaler
 
 import tag2box as t2b
 from tag2box.evaluation.reliability import reliability
+from tag2box.reproduce.printed import SIX
 
 __all__ = ["PARTS"]
 
 # Of voc20: 450 photos to learn from and 300 to test on, all 20 classes; of voc6, for the paper's own method,
 # 354 and 262.
 EVERY = 3
-SIX = ("aeroplane", "bicycle", "boat", "bus", "horse", "motorbike")
 
 
 def voc20(data, out):

@@ -90,7 +90,7 @@ def _keeps_all(settings: DescriptionConfig) -> bool:
     return settings.features.mode != "pyramid"
 
 
-@stage("sample", version=4)
+@stage("sample", version=5)
 def sample_photos(
     photos: Photos, settings: DescriptionConfig, *, workers: int | None = 1, progress: Progress = silent
 ) -> Raw:
