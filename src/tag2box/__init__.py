@@ -6,7 +6,7 @@ Public names are loaded at their first use, so that `import tag2box` alone is qu
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from tag2box._version import __version__
 
 if TYPE_CHECKING:
     from tag2box.boxes import nms

@@ -8,8 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.errors import InputError
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["area", "as_boxes", "as_xywh", "crowding", "iou_matrix", "nms", "overlap", "thin", "vote"]
-
 Boxes = NDArray[np.float32]
 Floats = NDArray[np.floating[Any]]
 

@@ -16,8 +16,6 @@ from tag2box.training.retraining import RetrainConfig
 from tag2box.training.two_stream import TwoStreamConfig
 from tag2box.windows.search import WindowsConfig
 
-__all__ = ["METHODS", "Config"]
-
 METHODS = ("two_stream", "song2014")
 
 

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["HIDDEN", "InputError", "Tag2BoxError", "install_command", "redacted"]
-
 # What would break a line or a terminal, or turn text around: names and texts of strangers go into messages.
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 # What stands in the place of a secret.

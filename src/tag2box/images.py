@@ -10,8 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.errors import InputError
 from tag2box.names import check_names, place_of_class
 
-__all__ = ["UNKNOWN", "ImageSet", "Numbers", "Truth", "known_tags"]
-
 # What a tag of 0 is read as.
 UNKNOWN = {"ignore": 0, "positive": 1, "negative": -1}
 

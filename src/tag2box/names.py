@@ -5,8 +5,6 @@ from collections.abc import Iterable, Sequence
 
 from tag2box.errors import InputError
 
-__all__ = ["check_names", "objection_to_name", "place_of_class"]
-
 # No line of text, XML or YAML carries these: control characters, line separators, halves of a character.
 FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
 

@@ -30,8 +30,6 @@ from tag2box.training.known import Known
 from tag2box.training.learned import Learned
 from tag2box.training.tag_scores import judge_tags
 
-__all__ = ["description_settings", "detect", "learn"]
-
 
 def learn(
     images: ImageSet, photos: Photos, config: Config, run: Run, corrections: Corrections | None = None

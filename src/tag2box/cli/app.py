@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-import tag2box
+from tag2box._version import __version__
 from tag2box.cli.corrections import corrections
 from tag2box.cli.detect import detect
 from tag2box.cli.doctor import doctor
@@ -22,8 +22,6 @@ from tag2box.cli.run import run
 from tag2box.cli.serve import serve, serve_labelstudio
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.processes import ends_on_sigterm
-
-__all__ = ["app", "main"]
 
 app = typer.Typer(
     name="tag2box",
@@ -42,7 +40,7 @@ app.add_typer(reproduce, name="reproduce")
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"tag2box {tag2box.__version__}")
+        typer.echo(f"tag2box {__version__}")
         raise typer.Exit
 
 

@@ -7,8 +7,6 @@ import typer
 
 from tag2box.cli.options import AsJson, RunArgument, say
 
-__all__ = ["corrections"]
-
 corrections = typer.Typer(no_args_is_help=True, help="Corrections from other tools, and for them.")
 
 

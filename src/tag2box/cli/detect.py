@@ -23,8 +23,6 @@ from tag2box.errors import InputError
 if TYPE_CHECKING:
     from tag2box.images import ImageSet
 
-__all__ = ["detect", "suffix_of"]
-
 # The file that --out defaults to, by format; those without a suffix are folders.
 SUFFIXES = {
     "coco": ".json",

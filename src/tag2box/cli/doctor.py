@@ -7,8 +7,6 @@ import typer
 
 from tag2box.cli.options import AsJson, say
 
-__all__ = ["doctor"]
-
 
 def doctor(
     run: Annotated[Path | None, typer.Option(help="A run, to see which packages it was made with.")] = None,

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tag2box.run.corrections import CorrectedBoxes
     from tag2box.run.folder import RunFolder
 
-__all__ = ["evaluate"]
-
 # What the card of a run shows.
 FIGURES = ("images", "images_detected", "scores", "corloc")
 

@@ -8,8 +8,6 @@ import typer
 from tag2box.cli.options import AsJson, RunArgument, Workers, say, shown
 from tag2box.errors import InputError
 
-__all__ = ["clean", "demo", "export", "report"]
-
 
 def report(run: RunArgument, as_json: AsJson = False) -> None:
     """Write one HTML page that shows what went in, what was found, and what it cost.

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Any
 
-import tag2box
+from tag2box._version import __version__
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.resolving import measure_precision
 from tag2box.errors import InputError, Tag2BoxError
@@ -21,8 +21,6 @@ from tag2box.runtime.executor import n_workers
 from tag2box.runtime.files import cache_folder, unchecked
 from tag2box.runtime.parts import BROKEN
 from tag2box.runtime.units import bytes_in_words
-
-__all__ = ["examine", "in_words"]
 
 # Instructions that decide how fast a network is, in LLVM's names.
 TELLING = ("avx2", "avx512f", "avx512vnni", "avx512bf16", "avx512fp16", "amx-tile", "neon", "bf16")
@@ -54,7 +52,7 @@ def examine(run: Path | None = None) -> dict[str, Any]:
     """
     guard_onednn()
     machine: dict[str, Any] = {
-        "tag2box": tag2box.__version__,
+        "tag2box": __version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
         "system": platform.platform(),
         "processor": _processor(),

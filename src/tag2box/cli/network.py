@@ -7,8 +7,6 @@ import typer
 
 from tag2box.cli.options import AsJson, say
 
-__all__ = ["network"]
-
 network = typer.Typer(no_args_is_help=True, help="Networks of your own.")
 
 

@@ -16,24 +16,6 @@ if TYPE_CHECKING:
     from tag2box.review.session import Session
     from tag2box.runtime.progress import Progress
 
-__all__ = [
-    "AsJson",
-    "Cluster",
-    "Elsewhere",
-    "Host",
-    "OnError",
-    "Port",
-    "Run",
-    "RunArgument",
-    "Split",
-    "Workers",
-    "check_on_error",
-    "first_look",
-    "open_session",
-    "say",
-    "shown",
-]
-
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one per core by default.")]
 Cluster = Annotated[

@@ -9,8 +9,6 @@ import typer
 from tag2box.cli.options import AsJson, Workers, shown
 from tag2box.errors import InputError
 
-__all__ = ["reproduce"]
-
 reproduce = typer.Typer(no_args_is_help=True, help="The paper's tables, ours beside theirs.")
 
 

@@ -8,8 +8,6 @@ from tag2box.cli.options import Elsewhere, Host, Port, RunArgument, open_session
 from tag2box.errors import InputError, install_command
 from tag2box.names import place_of_class
 
-__all__ = ["review"]
-
 
 def review(
     run: RunArgument,

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tag2box.run.settings import Start
     from tag2box.run.verdict import Verdict
 
-__all__ = ["run"]
-
 Method = Annotated[
     str, typer.Option(help="How to learn: two_stream, or song2014 with the settings of the paper.")
 ]

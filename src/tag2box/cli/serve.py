@@ -9,8 +9,6 @@ import typer
 from tag2box.cli.options import Elsewhere, Host, Port, RunArgument, open_session
 from tag2box.errors import InputError, install_command
 
-__all__ = ["serve", "serve_labelstudio"]
-
 Token = Annotated[
     str,
     typer.Option(envvar="TAG2BOX_TOKEN", show_envvar=False, help="A word that every path must begin with."),

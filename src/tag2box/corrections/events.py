@@ -19,8 +19,6 @@ from typing import Any
 from tag2box.errors import InputError
 from tag2box.names import objection_to_name
 
-__all__ = ["BOX_STATES", "PHOTO_STATES", "check_event", "check_inside", "new_id"]
-
 BOX_STATES = ("accepted", "rejected", "open")
 PHOTO_STATES = ("reviewed", "skipped", "open")
 # Every key of an event, by what it sets; the second group may be missing.

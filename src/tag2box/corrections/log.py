@@ -17,8 +17,6 @@ from tag2box.data.formats.files import first_few
 from tag2box.errors import InputError
 from tag2box.runtime.files import append_line, checked_json, locked, refuse_link, sync_folder, unchecked
 
-__all__ = ["CorrectionLog", "read_state", "warn"]
-
 NAME = "corrections.jsonl"
 # Seconds to wait for another writer: a write takes some milliseconds.
 PATIENCE = 30.0

@@ -11,8 +11,6 @@ from tag2box.corrections.log import warn
 from tag2box.corrections.state import PhotoCorrections, State
 from tag2box.images import ImageSet
 
-__all__ = ["Corrections", "collect"]
-
 
 @dataclass(frozen=True)
 class Corrections:

@@ -7,8 +7,6 @@ from typing import Any
 from tag2box.data.formats.files import first_few
 from tag2box.images import ImageSet
 
-__all__ = ["Box", "PhotoCorrections", "State"]
-
 XYXY = tuple[float, float, float, float]
 
 

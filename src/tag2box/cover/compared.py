@@ -18,8 +18,6 @@ from tag2box.runtime.packing import stored
 from tag2box.runtime.stages import stage
 from tag2box.windows.record import ByImage
 
-__all__ = ["Compared", "compare", "draw_images"]
-
 Rows = NDArray[np.int64]
 
 BLOCK = 8192  # rows at a time

@@ -7,8 +7,6 @@ from tag2box.cover.greedy import G
 from tag2box.runtime.checks import Choice, Range, Share
 from tag2box.runtime.config import Settings
 
-__all__ = ["CoverConfig"]
-
 
 @dataclass(frozen=True)
 class CoverConfig(Settings):

@@ -11,8 +11,6 @@ from tag2box.neighbors.search import Neighbors, group_neighbors
 from tag2box.runtime.packing import stored
 from tag2box.runtime.stages import stage
 
-__all__ = ["Degrees", "count_neighbors", "depth_of"]
-
 
 @stored
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from tag2box.cover.kernels import Listed, count_edges, fill_edges
 from tag2box.errors import InputError
 from tag2box.neighbors.search import Neighbors
 
-__all__ = ["CoverGraph", "as_mask", "cover_graph"]
-
 
 @dataclass(frozen=True)
 class CoverGraph:

@@ -21,8 +21,6 @@ from tag2box.errors import InputError
 from tag2box.runtime.checks import check_choice, check_share
 from tag2box.runtime.packing import stored
 
-__all__ = ["Cover", "greedy_cover"]
-
 Concave = Callable[[NDArray[np.float64]], ArrayLike]
 G: dict[str, Concave] = {"identity": np.asarray, "sqrt": np.sqrt, "log1p": np.log1p}
 

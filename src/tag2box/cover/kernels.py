@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["Edges", "Listed", "count_edges", "covered_by", "fill_edges", "greedy"]
-
 Ints = NDArray[np.signedinteger[Any]]
 Floats = NDArray[np.floating[Any]]
 BLOCK = 1024  # windows whose largest gain is remembered together

@@ -11,8 +11,6 @@ from tag2box.cover.greedy import Cover
 from tag2box.errors import InputError
 from tag2box.neighbors.search import Neighbors
 
-__all__ = ["negative_mining"]
-
 
 def negative_mining(neighbors: Neighbors, positive: ArrayLike, negative: ArrayLike | None = None) -> Cover:
     """Take the window of each positive image that is farthest from all negative images (Siva et al. 2012).

@@ -24,8 +24,6 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
 from tag2box.windows.record import Windows
 
-__all__ = ["find_covers"]
-
 
 @stage("covers", version=1)
 def find_covers(

@@ -9,8 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.boxes import as_boxes
 from tag2box.runtime.checks import check_share
 
-__all__ = ["best_share", "vote_map"]
-
 Floats = NDArray[np.floating[Any]]
 
 CELLS = 64  # the map's resolution along the longer side of what the windows span

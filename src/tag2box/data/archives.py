@@ -15,8 +15,6 @@ from weakref import finalize
 
 from tag2box.errors import InputError
 
-__all__ = ["ARCHIVES", "MOST_BYTES", "MOST_FILES", "Archive"]
-
 ARCHIVES = {".zip": "zip", ".tar": "tar", ".tgz": "tar", ".tar.gz": "tar"}
 # Bytes of one file, whoever sends it: as much as decoding a photo may take.
 MOST_BYTES = 512_000_000

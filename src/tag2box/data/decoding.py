@@ -23,19 +23,6 @@ from tag2box.data.formats.files import refuse_special
 from tag2box.data.remote import RemotePath
 from tag2box.errors import InputError
 
-__all__ = [
-    "DECODERS",
-    "MAX_MEMORY",
-    "MAX_PIXELS",
-    "READING_SIDE",
-    "Decoded",
-    "Source",
-    "decode",
-    "image_size",
-    "read_image",
-    "read_small",
-]
-
 RGB = NDArray[np.uint8]
 
 # The long side at which photos are read by all that do not need more. One size for all of them: a photo is

@@ -18,8 +18,6 @@ from tag2box.runtime.checks import check_choice
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = ["ClassLook", "Look", "Unreadable", "look", "usable"]
-
 # A class with fewer positive images than this is hardly learned: the cover needs repetition.
 FEW = 5
 # Photos above this are fine, but slow to decode and worth knowing of: a 24-megapixel camera stays below.

@@ -11,8 +11,6 @@ from tag2box.data.remote import place
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
-__all__ = ["find_photos"]
-
 
 def find_photos(sources: Sequence[str | Path], on_error: str = "fail") -> ImageSet:
     """All photos of `sources`: files, and folders with all that is below them. They have no classes.

@@ -12,8 +12,6 @@ from tag2box.errors import InputError
 from tag2box.images import ImageSet
 from tag2box.runtime.checks import check_choice
 
-__all__ = ["read_images"]
-
 # A file of this name is taken for the tags of the images in its folder.
 TAG_FILES = ("tags.csv", "tags.tsv", "tags.jsonl", "tags.json", "metadata.csv")
 TABLES = frozenset({".csv", ".tsv", ".txt"})

@@ -23,8 +23,6 @@ from tag2box.data.servers import FileServer, version_of
 from tag2box.errors import HIDDEN, InputError, redacted
 from tag2box.runtime.files import cache_folder, read_sealed, write_sealed
 
-__all__ = ["RemotePath", "is_address", "place"]
-
 ADDRESS = re.compile(r"([a-z][a-z0-9+]+):/{1,2}(?!/)(.*)", re.DOTALL)
 
 

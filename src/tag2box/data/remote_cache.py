@@ -6,8 +6,6 @@ from pathlib import Path
 
 from tag2box.errors import InputError
 
-__all__ = ["make_room"]
-
 # Room that the photos take, in GB, unless TAG2BOX_CACHE_GB says otherwise: 100,000 of 500 x 375 fit.
 LIMIT_GB = 20.0
 # What is written, as a share of that, until somebody looks again how full it is; and what goes then at least.

@@ -14,8 +14,6 @@ from typing import IO, Any
 from tag2box.data.archives import MOST_BYTES, MOST_FILES
 from tag2box.errors import InputError, install_command, redacted
 
-__all__ = ["FileServer", "version_of"]
-
 # Bytes of the page that lists a folder: those of as many files.
 MOST_LISTED = 320 * MOST_FILES
 # How servers tell which version of a file they have: by its content, or by when it was written.

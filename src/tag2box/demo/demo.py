@@ -24,8 +24,6 @@ from tag2box.run.folder import RunFolder, detect_run, fit_run, mined_windows
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.search import WindowsConfig
 
-__all__ = ["Demo", "run_demo"]
-
 # Objects are large here: 200 windows miss none, and save a third of the time.
 CONFIG = Config(windows=WindowsConfig(max_windows=200))
 

@@ -10,8 +10,6 @@ from tag2box.runtime.checks import Choice, Pixels, Range, Seed
 from tag2box.runtime.config import Settings
 from tag2box.runtime.packing import stored
 
-__all__ = ["FeaturesConfig", "MapsConfig"]
-
 MODES = ("auto", "shared", "warp", "pool", "pyramid")
 
 

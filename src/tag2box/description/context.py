@@ -21,8 +21,6 @@ from tag2box.description.record import Maps
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
 
-__all__ = ["Context", "fit_context"]
-
 Floats = NDArray[np.float32]
 
 # Cells that the components are found from.

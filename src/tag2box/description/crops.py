@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["box_sums", "cell_weights", "crop_map", "max_pool", "pool_map"]
-
 Map = NDArray[np.float32]
 # Windows per product of `pool_map`: each has one shape, so that a row does not depend on the others.
 BLOCK = 64

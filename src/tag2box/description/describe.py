@@ -29,8 +29,6 @@ from tag2box.networks.content import network_hash
 from tag2box.windows.record import Windows
 from tag2box.windows.search import search_windows
 
-__all__ = ["Choice", "check_maps", "describe", "has_early", "photo_map", "raw_photo", "raw_widths"]
-
 Floats = NDArray[np.float32]
 # Which windows of a photo are worth their time in the network, by its maps; X is their context alone.
 Choice = Callable[[Described], NDArray[np.intp]]

@@ -21,8 +21,6 @@ from tag2box.runtime.packing import stored
 from tag2box.runtime.stages import stage
 from tag2box.windows.record import Windows
 
-__all__ = ["Description", "Details", "fit_description"]
-
 
 @stored
 @dataclass(frozen=True)

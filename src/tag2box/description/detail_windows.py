@@ -16,8 +16,6 @@ from scipy import ndimage
 
 from tag2box.boxes import thin
 
-__all__ = ["detail_windows"]
-
 Floats = NDArray[np.float32]
 
 LEVELS = np.array([0.05, *np.arange(1, 10) / 10])

@@ -21,8 +21,6 @@ from tag2box.description.whole_photo import Seen, WholePhoto
 from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import Network
 
-__all__ = ["BATCH", "Mode", "Pool", "Pyramid", "Shared", "Warp", "padded"]
-
 Boxes = NDArray[np.float32]
 Pixels = NDArray[np.uint8]  # (h, w, 3)
 

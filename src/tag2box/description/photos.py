@@ -29,16 +29,6 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
 from tag2box.windows.record import Windows
 
-__all__ = [
-    "Photos",
-    "describe_boxes",
-    "describe_photos",
-    "described_sample",
-    "draw_photos",
-    "hash_photos",
-    "sample_photos",
-]
-
 # Bytes that the raw vectors of the sample may take on disk, until every photo is described.
 MOST_BYTES = 1 << 30
 

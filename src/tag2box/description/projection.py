@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
 
-__all__ = ["NORMS", "PartwiseProjection", "Projection", "fit_parts", "fit_projection"]
-
 Floats = NDArray[np.float32]
 
 NORMS = ("l2", "mean", "none")

@@ -11,8 +11,6 @@ from tag2box.errors import InputError
 from tag2box.runtime.packing import stored
 from tag2box.windows.record import ByImage, Windows
 
-__all__ = ["Described", "Maps", "Raw"]
-
 
 @stored
 @dataclass(frozen=True)

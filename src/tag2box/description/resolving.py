@@ -22,8 +22,6 @@ from tag2box.runtime.files import known_hash
 from tag2box.runtime.packing import stored
 from tag2box.windows.search import WindowsConfig
 
-__all__ = ["DescriptionConfig", "engine_options", "measure_precision", "network_of", "resolve", "resolved"]
-
 # With patches of so many pixels a map is as fine as the finer one of a network of stride 32.
 SMALL_PATCH = 16
 

@@ -18,8 +18,6 @@ from tag2box.description.description import Description
 from tag2box.description.projection import Projection
 from tag2box.description.resolving import DescriptionConfig
 
-__all__ = ["PhotoTime", "time_photo"]
-
 # Rounds that are measured, after one that compiles; the best counts.
 ROUNDS = 2
 

@@ -23,8 +23,6 @@ from tag2box.errors import InputError
 from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import Network
 
-__all__ = ["Seen", "WholePhoto"]
-
 Map = NDArray[np.float32]
 Sizes = NDArray[np.int64]
 

@@ -9,8 +9,6 @@ from tag2box.runtime.checks import Choice, Overlap, Range, Share
 from tag2box.runtime.config import Settings
 from tag2box.runtime.packing import stored
 
-__all__ = ["WORTH", "DetectConfig"]
-
 # Boxes below this confidence are not written unless all are asked for: fewer than one in ten is right.
 WORTH = 0.1
 

@@ -18,8 +18,6 @@ from tag2box.runtime.arrays import read_with_header, with_header
 from tag2box.runtime.files import write_whole
 from tag2box.runtime.packing import stored
 
-__all__ = ["FORMAT", "Detections"]
-
 FORMAT = "tag2box detections 1"
 COLUMNS = ("image", "xyxy", "score", "label")
 

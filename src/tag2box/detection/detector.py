@@ -35,8 +35,6 @@ from tag2box.training.findings import log_areas
 from tag2box.training.scorer import Scorer
 from tag2box.windows.record import Windows
 
-__all__ = ["Detector", "detect_photos"]
-
 # Raised when a detector of before could no longer be read, or would see other numbers in a photo.
 NAME, FORMAT = "tag2box detector", 4
 

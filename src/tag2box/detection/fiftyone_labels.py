@@ -11,8 +11,6 @@ from tag2box.data.formats.fiftyone_samples import sample_ids
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
 
-__all__ = ["add_to_fiftyone"]
-
 
 def add_to_fiftyone(detections: Detections, samples: Any, field: str) -> None:
     """Set `field` of the samples to the boxes; see `Detections.to_fiftyone`."""

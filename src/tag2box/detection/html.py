@@ -14,8 +14,6 @@ from tag2box.errors import Tag2BoxError
 if TYPE_CHECKING:
     from tag2box.detection.detections import Detections
 
-__all__ = ["as_html"]
-
 # A notebook holds what it shows: so many photos, boxes in each, pixels of a long side, and rows of a table.
 PHOTOS, BOXES, SIDE, ROWS = 12, 5, 240, 20
 # Less sure boxes are not drawn, where scores are confidences.

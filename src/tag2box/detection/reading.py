@@ -17,8 +17,6 @@ from tag2box.detection.detections import FORMAT, Detections
 from tag2box.errors import InputError
 from tag2box.images import ImageSet, Numbers
 
-__all__ = ["read_detections"]
-
 
 def read_detections(path: str | Path, images: ImageSet | None = None) -> Detections:
     r"""Read detections from a file or folder.

@@ -10,8 +10,6 @@ from tag2box.boxes import as_boxes, nms, vote
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
 
-__all__ = ["detect_windows"]
-
 
 def detect_windows(
     scores: ArrayLike,

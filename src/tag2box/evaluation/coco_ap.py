@@ -12,8 +12,6 @@ from tag2box.detection.detections import Detections
 from tag2box.errors import InputError, install_command
 from tag2box.images import Truth
 
-__all__ = ["coco_ap"]
-
 # pycocotools' twelve figures, in its order.
 SUMMARY = ("AP", "AP50", "AP75", "APs", "APm", "APl", "AR1", "AR10", "AR100", "ARs", "ARm", "ARl")
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from tag2box.names import place_of_class
 
-__all__ = ["CorLoc", "Curve", "Scores"]
-
 Ints = NDArray[np.intp]
 Doubles = NDArray[np.float64]
 

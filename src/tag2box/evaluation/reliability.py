@@ -10,8 +10,6 @@ from tag2box.errors import InputError
 from tag2box.evaluation.matching import IGNORED, TRUE, align, outcomes
 from tag2box.images import ImageSet, Truth
 
-__all__ = ["Reliability", "reliability"]
-
 
 class Reliability(NamedTuple):
     """Detections in bins of equal width by their confidence; NaN where a bin is empty.

@@ -21,8 +21,6 @@ from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
 from tag2box.images import Numbers
 
-__all__ = ["FOLDERS", "FORMATS", "Contents", "Export"]
-
 # Name below the target, "" for the target itself -> what is in it; a path stands for a copy of that file.
 Contents = dict[str, str | bytes | Path]
 

@@ -3,14 +3,12 @@
 import json
 from pathlib import Path
 
-import tag2box
+from tag2box._version import __version__
 from tag2box.errors import InputError
 from tag2box.exports.writing import check_target
 from tag2box.runtime.files import write_whole
 from tag2box.student.graph import student_graph
 from tag2box.student.record import TRUNK, Student
-
-__all__ = ["FORMAT", "check_place", "python_lines", "write_onnx"]
 
 FORMAT = "onnx"
 PAGE = Path(__file__).with_name("page.html")
@@ -47,7 +45,7 @@ def metadata(student: Student) -> dict[str, str]:
         "those below 0.0001 are left out",
         "license": f"weights of {TRUNK}, all but the last layers: Apache-2.0; the last layers were learned "
         "from their owner's photos",
-        "made_by": f"tag2box {tag2box.__version__}",
+        "made_by": f"tag2box {__version__}",
     }
 
 

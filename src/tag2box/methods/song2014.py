@@ -18,8 +18,6 @@ from tag2box.training.learned import Learned
 from tag2box.training.refinement import refine
 from tag2box.training.scorer import Scorer
 
-__all__ = ["song2014"]
-
 
 def song2014(known: Known, config: Config, run: Run) -> Learned:
     """Neighbors, cover, SVM, latent SVM."""

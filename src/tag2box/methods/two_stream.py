@@ -20,8 +20,6 @@ from tag2box.training.scorer import Scorer
 from tag2box.training.scoring import Weights
 from tag2box.training.two_stream import train_two_stream
 
-__all__ = ["two_stream"]
-
 
 def two_stream(known: Known, config: Config, run: Run) -> Learned:
     """Maps that compete, a head of two streams, and an SVM on the boxes that they find."""

@@ -15,8 +15,6 @@ from scipy import sparse
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["BLOCK", "Affine", "add_rows", "as_csr", "is_sparse"]
-
 Floats = NDArray[np.float64]
 
 # Below so many numbers (256 MB of float32) threads gain little: NumPy's and SciPy's wait for each other (an

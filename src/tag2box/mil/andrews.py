@@ -27,8 +27,6 @@ from tag2box.mil.bags import Bags
 from tag2box.mil.smoothing import segment_max
 from tag2box.runtime.checks import check_at_least
 
-__all__ = ["MISVM", "MiSVM"]
-
 Floats = NDArray[np.float64]
 # What an SVM is fitted to: instances, their signs, and the bag of each.
 Labelled = tuple[Any, Floats, NDArray[np.intp]]

@@ -14,8 +14,6 @@ from tag2box.mil.bags import Bags
 from tag2box.mil.losses import loss_named
 from tag2box.mil.objective import BagProblem, andrews_start
 
-__all__ = ["BagClassifier"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

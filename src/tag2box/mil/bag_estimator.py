@@ -19,18 +19,6 @@ from tag2box.mil.affine import is_sparse
 from tag2box.mil.bags import Bags, as_bags
 from tag2box.mil.smoothing import segment_max
 
-__all__ = [
-    "BagDecider",
-    "BagEstimator",
-    "bag_labels",
-    "bag_weights",
-    "check_positive",
-    "classes_of",
-    "finite_bags",
-    "known_bags",
-    "one_against_rest",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -19,8 +19,6 @@ from tag2box.mil.bag_estimator import finite_bags, known_bags
 from tag2box.mil.bags import Bags
 from tag2box.runtime.checks import check_choice
 
-__all__ = ["BagStatistics", "segment_mean"]
-
 
 def segment_mean(bags: Bags) -> Any:
     """(n_bags, n_features) means of the bags; CSR stays CSR."""

@@ -14,8 +14,6 @@ from scipy import sparse
 from tag2box.errors import InputError
 from tag2box.mil.affine import as_csr, is_sparse
 
-__all__ = ["Bags", "as_bags"]
-
 
 class Bags:
     """Bags of instances: one matrix, and where each bag begins in it.

@@ -7,8 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-__all__ = ["Sigmoids", "fit_sigmoids", "log_odds"]
-
 Floats = NDArray[np.float64]
 # (1 or n_classes, 2) a and b: of the second of two classes, or of each against the rest.
 Sigmoids = NDArray[np.float64]

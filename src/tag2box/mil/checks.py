@@ -21,8 +21,6 @@ from tag2box.mil.bags import Bags
 from tag2box.mil.per_instance import PerInstance
 from tag2box.mil.toy import make_bags
 
-__all__ = ["CHECKS", "check_bag_estimator"]
-
 Check = Callable[[Any], None]
 CLOSE = 1e-3  # between two orders of the same sums, by solvers that stop early
 

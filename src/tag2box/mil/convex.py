@@ -21,8 +21,6 @@ from tag2box.mil.objective import BagProblem
 from tag2box.mil.smoothing import segment_max
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["ConvexHalf"]
-
 Floats = NDArray[np.float64]
 
 MAX_CUTS = 200

@@ -8,8 +8,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.svm import SVC
 
-__all__ = ["Distances", "GaussianSVC"]
-
 Floats = NDArray[np.float64]
 
 

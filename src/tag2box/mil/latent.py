@@ -24,8 +24,6 @@ from tag2box.mil.losses import CODES, LOSSES
 from tag2box.mil.objective import BagProblem, warn_not_converged
 from tag2box.mil.smoothing import segment_max
 
-__all__ = ["LatentSVC"]
-
 Floats = NDArray[np.float64]
 
 

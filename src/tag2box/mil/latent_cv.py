@@ -19,8 +19,6 @@ from tag2box.mil.latent import LatentSVC
 from tag2box.mil.search import Point, accuracy, along, cross_validate, folds_of
 from tag2box.mil.smooth_latent import SmoothLatentSVC
 
-__all__ = ["LatentSVCCV", "SmoothLatentSVCCV", "path"]
-
 Floats = NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["Ahead", "Minimum", "ScoreObjective", "lbfgs"]
-
 Floats = NDArray[np.float64]
 
 MEMORY = 40  # pairs of a step and the change of the gradient; with 20 there were 15% more iterations

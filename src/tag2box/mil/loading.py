@@ -28,8 +28,6 @@ from tag2box.mil.affine import is_sparse
 from tag2box.mil.bag_estimator import bag_labels, finite_bags
 from tag2box.mil.bags import Bags
 
-__all__ = ["load_mil"]
-
 Loaded = tuple[Bags, NDArray[Any]]
 # What a damaged file raises in NumPy's, SciPy's and Python's readers.
 DAMAGED = (ValueError, TypeError, LookupError, OSError, EOFError, NotImplementedError, BadZipFile, csv.Error)

@@ -14,19 +14,6 @@ from numpy.typing import NDArray
 from tag2box.runtime.checks import check_choice
 from tag2box.runtime.compiled import kernel
 
-__all__ = [
-    "CODES",
-    "LOSSES",
-    "SHARPNESS",
-    "SMOOTH",
-    "hinge",
-    "logistic",
-    "loss_at",
-    "loss_named",
-    "smooth_hinge",
-    "squared_hinge",
-]
-
 Floats = NDArray[np.floating[Any]]
 Loss = Callable[[Floats], tuple[Floats, Floats]]
 

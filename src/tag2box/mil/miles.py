@@ -16,8 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from tag2box.mil.bag_estimator import finite_bags, known_bags
 from tag2box.mil.set_kernel import blocks_of, resolve_gamma
 
-__all__ = ["MILES"]
-
 Floats = NDArray[np.float64]
 
 

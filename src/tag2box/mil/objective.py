@@ -18,8 +18,6 @@ from tag2box.mil.lbfgs import Ahead, lbfgs
 from tag2box.mil.losses import Loss, squared_hinge
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["BagObjective", "BagProblem", "andrews_start", "warn_not_converged"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 # (scores, offsets) -> its value per bag, and its derivative by each score

@@ -19,8 +19,6 @@ from tag2box.mil.smooth_bag import smooth_bag
 from tag2box.mil.smoothing import ALL, segment_smoothed_max
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["SmoothedObjective"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -7,8 +7,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from tag2box.mil.bags import Bags, as_bags
 
-__all__ = ["PerInstance"]
-
 
 class PerInstance(TransformerMixin, BaseEstimator):
     """Apply a scikit-learn transformer to the instances of bags.

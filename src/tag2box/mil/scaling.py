@@ -12,8 +12,6 @@ from tag2box.mil.affine import is_sparse
 from tag2box.mil.set_kernel import resolve_gamma
 from tag2box.runtime.checks import check_choice
 
-__all__ = ["InstanceScaler", "mostly_zeros"]
-
 METHODS = ("normalize", "standardize")
 # Rows with fewer numbers than this share that are not 0 are text, or like it.
 FEW = 0.1

@@ -17,8 +17,6 @@ from sklearn.pipeline import Pipeline
 from tag2box.errors import InputError
 from tag2box.mil.bags import Bags
 
-__all__ = ["Fold", "Point", "Tried", "accuracy", "along", "cross_validate", "folds_of"]
-
 Floats = NDArray[np.float64]
 Labels = NDArray[Any]
 Point = dict[str, Any]

@@ -21,8 +21,6 @@ from tag2box.mil.bag_statistics import segment_mean
 from tag2box.mil.bags import Bags
 from tag2box.runtime.checks import check_choice
 
-__all__ = ["SetKernel", "blocks_of", "resolve_gamma"]
-
 Floats = NDArray[np.float64]
 NORMALIZATIONS = ("feature", "averaging")
 # Numbers of κ that are held at once (128 MB).

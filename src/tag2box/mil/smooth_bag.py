@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["smooth_bag", "threshold"]
-
 Floats = NDArray[np.float64]
 
 MANY = 64  # scores for which a look at those near the highest pays: it leaves few to project

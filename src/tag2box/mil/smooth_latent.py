@@ -15,8 +15,6 @@ from tag2box.mil.one_pass import SmoothedObjective
 from tag2box.mil.smoothing import OMEGAS, segment_smoothed_max
 from tag2box.runtime.checks import check_choice
 
-__all__ = ["SmoothLatentSVC"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

@@ -20,15 +20,6 @@ from tag2box.mil.smooth_bag import smooth_bag, threshold
 from tag2box.runtime.checks import check_at_least, check_choice
 from tag2box.runtime.compiled import kernel
 
-__all__ = [
-    "ALL",
-    "OMEGAS",
-    "segment_max",
-    "segment_smoothed_max",
-    "simplex_projection",
-    "smoothed_max",
-]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

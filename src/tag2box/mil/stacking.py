@@ -24,8 +24,6 @@ from tag2box.mil.scaling import mostly_zeros
 from tag2box.mil.search import cross_validate, folds_of
 from tag2box.mil.usual import usual_machines
 
-__all__ = ["BagStackingCV", "fit_stack"]
-
 Floats = NDArray[np.float64]
 
 

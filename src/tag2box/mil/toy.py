@@ -8,8 +8,6 @@ from sklearn.utils import check_random_state
 from tag2box.errors import InputError
 from tag2box.mil.bags import Bags
 
-__all__ = ["make_bags"]
-
 
 def make_bags(
     n_bags: int = 100,

@@ -12,8 +12,6 @@ from tag2box.mil.scaling import InstanceScaler
 from tag2box.mil.set_kernel import SetKernel
 from tag2box.mil.smooth_latent import SmoothLatentSVC
 
-__all__ = ["Choice", "statistics", "usual_machines"]
-
 # A machine, and the settings to choose from, as for `GridSearchCV`.
 Choice = tuple[Any, dict[str, Any]]
 SVM_CS = [1.0, 10.0, 100.0]

@@ -22,8 +22,6 @@ from tag2box.mil.bags import Bags
 from tag2box.mil.smoothing import segment_max
 from tag2box.runtime.checks import check_choice
 
-__all__ = ["BagWrapper"]
-
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 

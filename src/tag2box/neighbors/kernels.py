@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["keep_best_two", "measure"]
-
 
 @kernel
 def keep_best_two(

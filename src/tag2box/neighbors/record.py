@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.packing import stored
 
-__all__ = ["Neighbors"]
-
 
 @stored
 @dataclass(frozen=True)

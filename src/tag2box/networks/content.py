@@ -9,8 +9,6 @@ from tag2box.errors import InputError
 from tag2box.networks.network import Network, load_network
 from tag2box.runtime.files import known_hash, to_json
 
-__all__ = ["external_files", "network_hash"]
-
 # The messages of onnx.proto in which tensors occur: field number -> kind of message.
 INSIDE = {
     "model": {7: "graph", 25: "function"},

@@ -17,8 +17,6 @@ from tag2box.networks.onnx_writer import Graph
 from tag2box.networks.rounding import Rounded
 from tag2box.networks.torch_reader import State, read_state_dict
 
-__all__ = ["VARIANTS", "Variant", "add_trunk", "to_onnx", "weights_file"]
-
 STAGE_STRIDES = (1, 2, 2, 2, 1, 2, 1)
 BATCH_NORM_EPS = 1e-3  # TensorFlow's default, not torch's
 

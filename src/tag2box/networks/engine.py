@@ -7,8 +7,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["PRECISIONS", "RUNTIMES", "Engine", "EngineOptions"]
-
 RUNTIMES = ("openvino", "onnxruntime")
 # Each with OpenVINO's word for a device that computes in it.
 PRECISIONS = {"f32": "FP32", "bf16": "BF16", "f16": "FP16", "int8": "INT8"}

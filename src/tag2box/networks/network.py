@@ -28,8 +28,6 @@ from tag2box.networks import efficientnet
 from tag2box.runtime.config import toml_value
 from tag2box.runtime.files import cache_folder, known_hash, write_whole
 
-__all__ = ["Network", "load_network", "network_toml"]
-
 # Raised when the graphs that `networks` writes change: it names the cached files.
 GRAPH_VERSION = 1
 

@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Graph"]
-
 IR_VERSION, OPERATOR_SET = 8, 13
 FLOAT = 1  # TensorProto.DataType
 TYPES = {np.dtype("<f4"): FLOAT, np.dtype("u1"): 2, np.dtype("i1"): 3, np.dtype("<i8"): 7}

@@ -16,8 +16,6 @@ from tag2box.networks.engine import EngineOptions
 from tag2box.networks.network import Network
 from tag2box.networks.subgraph import part_of
 
-__all__ = ["OnnxRuntime", "choose_provider"]
-
 # Our names of the devices, in the order in which "auto" takes them.
 PROVIDERS = {
     "CUDA": "CUDAExecutionProvider",

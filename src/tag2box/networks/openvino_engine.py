@@ -20,18 +20,6 @@ from tag2box.networks.processor import computes_halves, guard_onednn, instructio
 if TYPE_CHECKING:
     import openvino as ov
 
-__all__ = [
-    "OpenVino",
-    "capabilities",
-    "compiled_graph",
-    "devices",
-    "image_input",
-    "read_model",
-    "reason",
-    "result_of",
-    "shape_of",
-]
-
 
 class OpenVino:
     """An `Engine`; with `grid`, a map (n, c, h, w) is averaged over its parts inside of the graph."""

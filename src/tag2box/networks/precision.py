@@ -21,8 +21,6 @@ from tag2box.networks.inference import PRECISIONS, Part, offered
 from tag2box.networks.processor import identity
 from tag2box.runtime.files import cache_folder, checked_json, unchecked, write_whole
 
-__all__ = ["Speeds", "fastest"]
-
 ROUNDS = 5
 # A lower precision must be faster than f32 by this much: else two measurements might choose differently.
 GAIN = 0.9

@@ -11,8 +11,6 @@ import os
 import platform
 from collections.abc import Callable, Container
 
-__all__ = ["computes_halves", "guard_onednn", "identity", "instructions", "onednn_cap", "saturates"]
-
 # (leaf, subleaf) -> eax, ebx, ecx, edx
 Cpuid = Callable[[int, int], tuple[int, int, int, int]]
 

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from tag2box.networks.onnx_writer import Graph
 
-__all__ = ["Rounded"]
-
 # Deviations on each side that a range holds; the rest is clipped.
 SPREAD = 6.0
 LEVELS = 127.0

@@ -14,8 +14,6 @@ from tag2box.networks.openvino_engine import image_input, read_model, result_of,
 if TYPE_CHECKING:
     import openvino as ov
 
-__all__ = ["Size", "for_photos", "input_shapes", "name_of", "necks", "result_shape", "shapes_of", "takes"]
-
 Size = tuple[int, int]
 
 

@@ -8,8 +8,6 @@ from typing import Any
 from tag2box.errors import InputError
 from tag2box.networks.network import Network
 
-__all__ = ["part_of"]
-
 # A protocol buffer holds no more.
 LARGEST = 2**31 - 1
 

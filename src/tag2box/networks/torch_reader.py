@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 
 from tag2box.errors import InputError
 
-__all__ = ["State", "read_state_dict"]
-
 State = dict[str, NDArray[Any]]
 
 MAGIC = 0x1950A86A20F9469CFC6C

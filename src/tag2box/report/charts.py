@@ -6,8 +6,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["gain_chart", "recall_chart", "reliability_chart"]
-
 WIDTH, HEIGHT = 360, 240
 LEFT, RIGHT, TOP, BOTTOM = 54, 12, 12, 40  # room for the numbers and names of the axes
 QUARTERS = (0, 0.25, 0.5, 0.75, 1)

@@ -34,8 +34,6 @@ from tag2box.runtime.files import refuse_link, unchecked, write_whole
 from tag2box.training.findings import best_windows
 from tag2box.windows.search import Windows
 
-__all__ = ["first_boxes", "heat_maps_of", "write_report"]
-
 REPORT = "report.html"
 
 

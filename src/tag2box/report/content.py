@@ -115,7 +115,7 @@ def build_content(
     shown under. events: those of `events.jsonl`.
     Photos are read only where shown. Memory: one photo, and the pictures made: below 5 MB.
     """
-    from tag2box import __version__
+    from tag2box._version import __version__
 
     corlocs = corlocs or {}
     thumbnails = Thumbnails.for_classes(len(images.classes))

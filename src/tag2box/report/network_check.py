@@ -25,8 +25,6 @@ from tag2box.training.object_maps import fit_object_maps
 from tag2box.windows.record import Windows
 from tag2box.windows.search import WindowsConfig
 
-__all__ = ["NetworkCheck", "check_network"]
-
 # Windows that are measured, as many as a run has per photo by default.
 WINDOWS = 300
 # The long side of the drawn photo.

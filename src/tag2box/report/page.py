@@ -10,8 +10,6 @@ from tag2box.report.thumbnails import AFTER, BEFORE, DETECTED, MINED
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["render_page"]
-
 
 def render_page(content: ReportContent) -> str:
     """The page; every name in it is escaped, since tags and file names are anyone's text."""

@@ -11,16 +11,6 @@ from tag2box.run.suspects import Suspects
 from tag2box.run.verdict import Verdict
 from tag2box.runtime.units import seconds_in_words
 
-__all__ = [
-    "Table",
-    "metric_name",
-    "settings_table",
-    "summary_table",
-    "suspects_table",
-    "timing_table",
-    "verdict_table",
-]
-
 # So many suspect tags are listed.
 SUSPECTS = 20
 

@@ -20,8 +20,6 @@ from tag2box.mil.smooth_latent import SmoothLatentSVC
 from tag2box.mil.usual import Choice, statistics, usual_machines
 from tag2box.mil.wrapper import BagWrapper
 
-__all__ = ["ALL", "COLUMNS", "STACKED", "machines"]
-
 # The paper's settings; see its Table 1.
 C_GRID = [0.1, 0.3, 0.5, 1.0, 2.0, 5.0, 10.0, 100.0]
 MU_GRID = [0.1, 0.3, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0]

@@ -9,8 +9,6 @@ from tag2box.errors import InputError
 from tag2box.mil.bags import Bags
 from tag2box.mil.loading import load_mil
 
-__all__ = ["SETS", "load_set"]
-
 SETS = (
     *("musk1", "musk2", "fox", "elephant", "tiger"),
     *("trec1", "trec2", "trec3", "trec4", "trec7", "trec9", "trec10"),

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-__all__ = ["CLASSES", "OTHERS", "PAPER", "SIX", "Other"]
-
 CLASSES = (
     *("aeroplane", "bicycle", "bird", "boat", "bottle", "bus", "car", "cat", "chair", "cow", "diningtable"),
     *("dog", "horse", "motorbike", "person", "pottedplant", "sheep", "sofa", "train", "tvmonitor"),

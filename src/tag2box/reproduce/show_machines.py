@@ -11,8 +11,6 @@ from tag2box.reproduce.machines import STACKED
 from tag2box.reproduce.mil_sets import SETS
 from tag2box.reproduce.table1 import FOLDS, INNER_FOLDS, PAPER, PROTOCOLS, Cell
 
-__all__ = ["PUBLISHED", "as_dict", "as_markdown", "as_rich"]
-
 CHOSEN = "chosen"
 TITLE = "Machines on the 12 multiple-instance sets: accuracy in per cent, 10-fold"
 # As their authors report them, each by a protocol of its own; in the order of SETS.

@@ -10,8 +10,6 @@ from rich.table import Table
 from tag2box.reproduce.machines import COLUMNS
 from tag2box.reproduce.table1 import FOLDS, INNER_FOLDS, PAPER, PROTOCOLS, Cell
 
-__all__ = ["as_dict", "as_markdown", "as_rich"]
-
 TITLE = "Table 1: accuracy in per cent, 10-fold, multiple-instance sets"
 
 

@@ -8,8 +8,6 @@ import numpy as np
 from tag2box.reproduce.printed import CLASSES, OTHERS, PAPER, SIX, Other
 from tag2box.reproduce.voc_tables import VocCell
 
-__all__ = ["as_dict", "as_markdown"]
-
 # CorLoc of the windows that the paper's authors published; and what they learned from and tested on.
 BESIDE = {
     SIX: "The paper is on all of VOC 2007. CorLoc of its authors' own first windows: 39.4.",

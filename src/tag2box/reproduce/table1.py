@@ -35,8 +35,6 @@ from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import write_whole
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = ["PAPER", "PROTOCOLS", "Cell", "run_table1", "stacked"]
-
 PROTOCOLS = ("paper", "honest")
 # The paper's Table 1, in the order of COLUMNS.
 PAPER = {

@@ -27,14 +27,6 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store
 
-__all__ = [
-    "OURS",
-    "ROWS",
-    "describe_test",
-    "detect_described",
-    "run_voc_table",
-]
-
 ROWS = ("negative mining + SVM", "Cover + SVM", "Cover + LSVM", "Cover + SLSVM")
 # Beyond the paper: the SVM on the boxes that the two-stream head finds.
 OURS = "two streams + SVM"

@@ -21,8 +21,6 @@ from tag2box.runtime.packing import stored
 from tag2box.runtime.parts import DamagedError
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = ["ReviewBoxes", "load_boxes", "review_boxes", "review_key", "teaching_order"]
-
 VERSION = 6
 # Seconds to wait for another page that keeps the same.
 PATIENCE = 30.0

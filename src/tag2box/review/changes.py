@@ -10,8 +10,6 @@ from tag2box.boxes import iou_matrix
 from tag2box.corrections import Box, PhotoCorrections
 from tag2box.review.boxes import ReviewBoxes
 
-__all__ = ["Place", "Places", "changes", "moved_boxes"]
-
 # A box that moved by less is the same one.
 UNMOVED = 0.9
 # So many judged boxes of a class should show.

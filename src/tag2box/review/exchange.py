@@ -20,8 +20,6 @@ from tag2box.run.corrections import box_id, corrected_boxes, is_replaced
 from tag2box.run.folder import RunFolder
 from tag2box.runtime.files import write_whole
 
-__all__ = ["Imported", "PhotoNames", "export_corrections", "import_corrections"]
-
 FORMATS = {"coco": "coco-instances", "labelstudio": "labelstudio"}
 
 

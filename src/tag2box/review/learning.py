@@ -16,8 +16,6 @@ from tag2box.errors import Tag2BoxError
 from tag2box.run.folder import RunFolder, fit_run
 from tag2box.runtime.processes import child_environment
 
-__all__ = ["Learning", "learn_again"]
-
 
 class Learning:
     """At most one process that learns; `status` is for the page."""

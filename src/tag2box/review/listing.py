@@ -12,8 +12,6 @@ from tag2box.errors import InputError
 from tag2box.images import ImageSet
 from tag2box.review.boxes import ReviewBoxes
 
-__all__ = ["Index", "Wanted"]
-
 ORDERS = ("teaching", "tags", "confident", "name", "random")
 SHOWS = ("all", "open", "reviewed", "skipped", "doubtful", "moved")
 # A box is doubtful from here on: that of the median margin has 0.37.

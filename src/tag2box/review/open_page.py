@@ -9,8 +9,6 @@ from tag2box.review.server import make_app
 from tag2box.review.session import Session
 from tag2box.web.listening import address, listening, new_token, run
 
-__all__ = ["open_page"]
-
 
 def open_page(
     session: Session,

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ShareEstimate", "estimate_share", "mixed", "random_order"]
-
 # Of so many photos that are shown, one is random: the price of honest figures.
 ONE_IN = 4
 # Two-sided 95 per cent of a normal distribution; the width that people are told to aim at.

@@ -32,8 +32,6 @@ from tag2box.review.session import Session
 from tag2box.web.answers import ERRORS, NOT_KEPT, as_json, body_as_json
 from tag2box.web.guard import Door, Guard
 
-__all__ = ["make_app"]
-
 TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css"}
 # Pictures may be kept by the browser: the address of a photo changes with its run.
 KEPT = {"cache-control": "private, max-age=3600"}

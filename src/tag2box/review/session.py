@@ -26,8 +26,6 @@ from tag2box.run.folder import RunFolder
 from tag2box.run.suspects import Suspects
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = ["Session"]
-
 MOST_EVENTS = 200
 
 

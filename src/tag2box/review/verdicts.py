@@ -17,8 +17,6 @@ from tag2box.review.boxes import ReviewBoxes
 from tag2box.review.sampling import ShareEstimate, estimate_share
 from tag2box.run.corrections import SAME
 
-__all__ = ["Verdicts"]
-
 UNKNOWN, WRONG, RIGHT, SKIPPED = range(4)
 
 

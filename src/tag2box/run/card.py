@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import tag2box
+from tag2box._version import __version__
 from tag2box.config import Config
 from tag2box.corrections import read_state
 from tag2box.data.remote import RemotePath
@@ -20,8 +20,6 @@ from tag2box.runtime.config import settings
 
 if TYPE_CHECKING:
     from tag2box.run.folder import RunFolder
-
-__all__ = ["CARD", "Card", "Section", "card_of", "write_card"]
 
 CARD = "card.md"
 # Fewer positive photos than this are a start at best (docs/howto/own_photos.md).
@@ -109,7 +107,7 @@ def _purpose(run: "RunFolder") -> Section:
     lines = (
         "It finds these objects in photos: boxes, each with its class and a confidence.",
         by_whom,
-        f"Made by tag2box {tag2box.__version__}; the file is detector.npz, SHA-256 {run.detector_sha256}.",
+        f"Made by tag2box {__version__}; the file is detector.npz, SHA-256 {run.detector_sha256}.",
     )
     return Section("What it is", lines)
 

@@ -15,17 +15,6 @@ from tag2box.detection.detections import Detections
 from tag2box.run.folder import RunFolder, mined_windows
 from tag2box.runtime.files import content_hash
 
-__all__ = [
-    "SAME",
-    "CorrectedBoxes",
-    "box_id",
-    "contents_now",
-    "corrected_boxes",
-    "is_replaced",
-    "read_corrections",
-    "still_open",
-]
-
 # A found box that overlaps an accepted one of its class by more than this is that object.
 SAME = 0.5
 

@@ -13,8 +13,6 @@ from tag2box.description.timing import PhotoTime, time_photo
 from tag2box.runtime.executor import n_workers
 from tag2box.runtime.units import bytes_in_words, seconds_in_words
 
-__all__ = ["Estimate", "estimate", "timed"]
-
 # Seconds of one worker, measured in runs of two on two cores: VOC 2007, 500 x 375 photos, 20 classes.
 OBJECTNESS_PER_CELL = 1e-6  # of a window and class
 TWO_STREAMS_PER_CELL = 2e-7  # of a window, a class and a pass

@@ -29,8 +29,6 @@ from tag2box.run.folder import RunFolder, fit_run
 from tag2box.runtime.cluster import using
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = ["Tag2Box"]
-
 
 class Tag2Box(BaseEstimator):
     """Object detector that learns from image tags, without boxes.

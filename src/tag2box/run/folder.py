@@ -47,8 +47,6 @@ from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store, existing
 from tag2box.training.findings import Findings
 
-__all__ = ["RunFolder", "detect_run", "fit_prepared", "fit_run", "mined_windows"]
-
 DETECTOR, STUDENT = "detector.npz", "student.json"
 
 

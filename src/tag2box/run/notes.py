@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-import tag2box
+from tag2box._version import __version__
 from tag2box.data.remote import RemotePath
 from tag2box.data.remote import place as address
 from tag2box.errors import InputError
@@ -17,23 +17,6 @@ from tag2box.images import ImageSet
 from tag2box.runtime.files import checked_json, content_hash, unchecked
 from tag2box.runtime.parts import BROKEN
 from tag2box.runtime.store import Store
-
-__all__ = [
-    "STAGES",
-    "StageKeys",
-    "detector_maker",
-    "own_detector",
-    "package_version",
-    "read_json",
-    "read_keys",
-    "read_path",
-    "read_stored_images",
-    "refuse_newer",
-    "result_packages",
-    "write_images",
-    "write_path",
-    "write_run",
-]
 
 # Other versions of them may give other numbers: pillow 13 resizes a part of a photo differently, for example.
 RESULT_PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "pillow", "openvino", "onnxruntime")
@@ -96,7 +79,7 @@ def write_run(
     contents: the SHA-256 of each photo, by which corrections know it.
     """
     content = {
-        "tag2box": tag2box.__version__,
+        "tag2box": __version__,
         "format": FORMAT,
         "images": write_images(images, store.folder),
         "contents": contents,
@@ -162,7 +145,7 @@ def refuse_newer(stored: Any, folder: Path) -> None:
     if isinstance(made, int) and made > FORMAT:
         raise InputError(
             f"{folder} was made by tag2box {stored.get('tag2box')}, which is newer than this one, "
-            f"{tag2box.__version__}: update tag2box, or choose another folder"
+            f"{__version__}: update tag2box, or choose another folder"
         )
 
 

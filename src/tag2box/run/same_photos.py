@@ -8,8 +8,6 @@ from tag2box.data.remote import RemotePath
 from tag2box.images import ImageSet
 from tag2box.runtime.files import content_hash
 
-__all__ = ["called_as"]
-
 
 def called_as(images: ImageSet, truth: ImageSet, contents: Sequence[str] = ()) -> ImageSet:
     """`images` by the names that `truth` has for the same photos; as they are where it lacks one of them.

@@ -11,8 +11,6 @@ from tag2box.errors import InputError
 from tag2box.images import ImageSet, known_tags
 from tag2box.runtime.config import read_resolved
 
-__all__ = ["Start", "prepare"]
-
 
 @dataclass(frozen=True)
 class Start:

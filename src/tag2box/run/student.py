@@ -22,8 +22,6 @@ from tag2box.student.maps import see_photos
 from tag2box.student.record import Student
 from tag2box.training.known import Known
 
-__all__ = ["detect_student", "learned_student"]
-
 
 def learned_student(folder: RunFolder, *, workers: int | None = None, progress: Progress = silent) -> Student:
     """The student of the run's detector, learned now or before."""

@@ -11,8 +11,6 @@ from tag2box.images import known_tags
 from tag2box.run.corrections import read_corrections
 from tag2box.run.folder import RunFolder
 
-__all__ = ["LIKELY", "Suspects", "read_suspects"]
-
 # What is odd with this probability is pointed out to those who did not ask.
 LIKELY = 0.9
 

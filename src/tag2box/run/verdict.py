@@ -22,8 +22,6 @@ from tag2box.training.confidence import CLASS_ERROR
 from tag2box.training.findings import best_windows
 from tag2box.windows.record import Windows
 
-__all__ = ["ClassVerdict", "Verdict", "judge_run"]
-
 Boxes = NDArray[np.float32]
 
 # So many classes are named, the worst first, and of a name so many letters: a screen holds no more.

@@ -20,19 +20,6 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.files import open_itself
 
-__all__ = [
-    "checksum",
-    "npy_header",
-    "npz_bytes",
-    "read_array",
-    "read_npy_header",
-    "read_npz",
-    "read_with_header",
-    "sealed",
-    "with_header",
-    "write_array",
-]
-
 Array = NDArray[Any]
 
 # Arrays above this many bytes are mapped from the disk, not read.

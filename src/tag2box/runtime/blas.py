@@ -10,8 +10,6 @@ from typing import Any
 import scipy.linalg  # noqa: F401  the controller finds the libraries that are loaded: NumPy's and SciPy's
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["one_thread"]
-
 
 def one_thread() -> AbstractContextManager[Any]:
     """A context in which NumPy's and SciPy's BLAS keep to one thread."""

@@ -12,20 +12,6 @@ from typing import Annotated, Any, Union, get_args, get_origin
 
 from tag2box.errors import InputError
 
-__all__ = [
-    "Choice",
-    "Overlap",
-    "Pixels",
-    "Range",
-    "Seed",
-    "Share",
-    "allowed",
-    "check_at_least",
-    "check_choice",
-    "check_share",
-    "conform",
-]
-
 
 @dataclass(frozen=True)
 class Range:

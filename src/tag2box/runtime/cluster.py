@@ -20,15 +20,13 @@ from uuid import uuid4
 
 from numpy.typing import NDArray
 
-import tag2box
+from tag2box._version import __version__
 from tag2box.errors import InputError, Tag2BoxError, install_command
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.executor import on_cluster
 from tag2box.runtime.files import write_whole
 from tag2box.runtime.processes import safe_children
 from tag2box.runtime.references import from_bytes, shared, to_bytes
-
-__all__ = ["Cluster", "using"]
 
 R = TypeVar("R")
 
@@ -115,9 +113,9 @@ class Cluster:
             write_whole(self.folder / "probe", "of the run\n")
             answers = self.client.run(_probe, str(self.folder))
         for worker, (version, fault) in answers.items():
-            if version != tag2box.__version__:
+            if version != __version__:
                 raise InputError(
-                    f"worker {worker} has tag2box {version}, here is {tag2box.__version__}: install the same"
+                    f"worker {worker} has tag2box {version}, here is {__version__}: install the same"
                 )
             arrived = (self.folder / f"probe-{_safe(worker)}").is_file()
             if fault or not arrived:
@@ -143,8 +141,8 @@ def _probe(folder: str, dask_worker: Any = None) -> tuple[str, str]:
         (place / "probe").read_bytes()
         write_whole(place / f"probe-{_safe(dask_worker.address)}", "of a worker\n")
     except (OSError, Tag2BoxError) as error:
-        return tag2box.__version__, f"cannot use {folder} ({error})"
-    return tag2box.__version__, ""
+        return __version__, f"cannot use {folder} ({error})"
+    return __version__, ""
 
 
 def _safe(address: str) -> str:

@@ -14,8 +14,6 @@ from typing import Any, TypeVar, cast
 from numba import njit
 from numba.core import config, event
 
-__all__ = ["kernel"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 log = logging.getLogger("tag2box")

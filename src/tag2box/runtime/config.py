@@ -16,17 +16,6 @@ from typing import Any, TypeVar, get_type_hints
 from tag2box.errors import InputError
 from tag2box.runtime.checks import conform
 
-__all__ = [
-    "Settings",
-    "declarations",
-    "override",
-    "read_resolved",
-    "read_settings",
-    "settings",
-    "to_toml",
-    "toml_value",
-]
-
 C = TypeVar("C")
 
 

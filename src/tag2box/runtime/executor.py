@@ -25,8 +25,6 @@ from tag2box.runtime.workers import in_workers
 if TYPE_CHECKING:
     from tag2box.runtime.cluster import Cluster
 
-__all__ = ["current_cluster", "map_ordered", "map_threads", "n_workers", "on_cluster"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

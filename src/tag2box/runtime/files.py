@@ -18,24 +18,6 @@ from typing import IO, Any
 
 from tag2box.errors import Tag2BoxError
 
-__all__ = [
-    "append_line",
-    "cache_folder",
-    "checked_json",
-    "content_hash",
-    "known_hash",
-    "locked",
-    "open_itself",
-    "read_sealed",
-    "refuse_link",
-    "sync_folder",
-    "to_json",
-    "unchecked",
-    "write_sealed",
-    "write_whole",
-    "writing",
-]
-
 # What a file system without locks answers.
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
 SURROGATE = re.compile("[\ud800-\udfff]")

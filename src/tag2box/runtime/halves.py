@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["as_float32"]
-
 
 def as_float32(X: NDArray[Any], out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
     """`X.astype(np.float32)`, into `out` where it is given; the same bits."""

@@ -17,8 +17,6 @@ import numpy as np
 
 from tag2box.runtime.files import to_json
 
-__all__ = ["call_key"]
-
 
 def call_key(
     stage: str, version: int, given: Sequence[Any], made: Callable[[Any], str | None] = lambda _: None

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from tag2box.errors import Tag2BoxError
 
-__all__ = ["pack", "stored", "unpack"]
-
 Array = NDArray[Any]
 Record = TypeVar("Record", bound=type)
 

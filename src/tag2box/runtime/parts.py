@@ -20,8 +20,6 @@ from tag2box.runtime.arrays import checksum, npy_header, npz_bytes, read_npy_hea
 from tag2box.runtime.files import append_line, open_itself, to_json, write_whole, writing
 from tag2box.runtime.packing import pack, unpack
 
-__all__ = ["BROKEN", "Block", "Bounds", "DamagedError", "Parts", "Rows", "intact_rows", "rows_are_intact"]
-
 # What reading a file that something has damaged can raise.
 BROKEN = (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError, Tag2BoxError)
 # A line of the list of blocks: name, first byte, the byte after the last, CRC-32 of the line and the bytes.

@@ -17,17 +17,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache
 
-__all__ = [
-    "ONE_THREAD",
-    "SAFE",
-    "child_environment",
-    "ends_on_sigterm",
-    "follow_parent",
-    "safe_children",
-    "unwinds_on_sigterm",
-    "why_it_died",
-]
-
 # Python's word for: modules are not looked for in the current folder.
 SAFE = {"PYTHONSAFEPATH": "1"}
 # Libraries inside a worker are held to one thread each: workers must not fight for the cores.

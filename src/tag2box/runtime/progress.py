@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["Progress", "progress_bars", "silent"]
-
 Progress = Callable[[str, int, int], None]
 
 # What is over sooner than this needs no bar, and a log wants a line no more often than that.

@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from tag2box.runtime.arrays import npy_header, read_array
 from tag2box.runtime.files import write_whole
 
-__all__ = ["from_bytes", "shared", "to_bytes"]
-
 # Arrays above this many bytes go by a file.
 LARGE = 1 << 16
 

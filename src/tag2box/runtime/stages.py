@@ -32,8 +32,6 @@ from tag2box.runtime.parts import Bounds, DamagedError, Parts
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.store import Store
 
-__all__ = ["Later", "Run", "stage"]
-
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 

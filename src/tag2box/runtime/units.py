@@ -1,7 +1,5 @@
 """Bytes and seconds in words."""
 
-__all__ = ["bytes_in_words", "seconds_in_words"]
-
 
 def bytes_in_words(count: float) -> str:
     """Such as 350 MB, or 1.5 GB."""

@@ -22,8 +22,6 @@ from joblib.externals.loky.backend.utils import kill_process_tree
 
 from tag2box.runtime.processes import ONE_THREAD, SAFE, follow_parent, safe_children
 
-__all__ = ["in_workers"]
-
 T = TypeVar("T")
 R = TypeVar("R")
 

@@ -31,8 +31,6 @@ from tag2box.web.answers import ERRORS, as_json, body_as_json
 from tag2box.web.guard import Door, Guard
 from tag2box.web.listening import greeting, listening, run
 
-__all__ = ["Backend", "make_app", "serve"]
-
 # Bytes of the tasks of a project, and their annotations.
 MOST_BYTES = 50_000_000
 

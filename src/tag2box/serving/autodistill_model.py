@@ -14,8 +14,6 @@ from tag2box.errors import InputError, install_command
 from tag2box.names import place_of_class
 from tag2box.serving.cvat_function import detector_of, with_confidences
 
-__all__ = ["base_model"]
-
 
 def base_model(run: str | Path, ontology: Mapping[str, str] | None = None, *, min_score: float = 0.5) -> Any:
     """The detector of a run as autodistill's `DetectionBaseModel`.

@@ -15,8 +15,6 @@ from tag2box.detection.detector import Detector
 from tag2box.errors import InputError, install_command
 from tag2box.run.folder import RunFolder
 
-__all__ = ["CvatFunction", "create", "detector_of", "with_confidences"]
-
 
 class CvatFunction:
     """What CVAT calls: `spec` has the labels, `detect` finds their boxes in one image.

@@ -19,15 +19,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-import tag2box
+from tag2box._version import __version__
 from tag2box.errors import InputError
 from tag2box.serving.pool import DiedError, FullError, Limits, TooSlowError, WorkerPool, pool_of
 from tag2box.serving.uploads import TooLargeError, checked, received
 from tag2box.web.answers import ERRORS, NOT_KEPT, as_json, error
 from tag2box.web.guard import Door, Guard
 from tag2box.web.listening import greeting, listening, run
-
-__all__ = ["make_app", "openapi", "serve"]
 
 # Bytes that a form has around its file.
 FRAME = 10_000
@@ -84,7 +82,7 @@ class _Pages:
     async def health(self, _request: Request) -> Response:
         content = {
             "status": "ok",
-            "version": tag2box.__version__,
+            "version": __version__,
             "classes": self.pool.classes,
             "workers": self.pool.limits.workers,
             "places": self.pool.limits.places,
@@ -131,7 +129,7 @@ def _file(name: str) -> str:
 def openapi() -> dict[str, Any]:
     """The addresses, what they take and what they answer, as OpenAPI 3.1 has it."""
     content: dict[str, Any] = json.loads(_file("openapi.json"))
-    content["info"]["version"] = tag2box.__version__
+    content["info"]["version"] = __version__
     return content
 
 

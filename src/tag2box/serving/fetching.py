@@ -13,8 +13,6 @@ from urllib.request import HTTPErrorProcessor, Request, build_opener
 
 from tag2box.errors import InputError
 
-__all__ = ["Source"]
-
 PIECE = 1 << 16
 # What stays as it is in an address: all else, such as a space or an umlaut, is written as %20.
 URL_LETTERS = "%/:?#[]@!$&'()*+,;=~"

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from tag2box.data.formats.parsing import parse_xml
 from tag2box.errors import InputError
 
-__all__ = ["Controls", "read_config"]
-
 EXAMPLE = '<RectangleLabels name="label" toName="image"> for an <Image name="image">'
 
 

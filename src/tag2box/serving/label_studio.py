@@ -15,8 +15,6 @@ from tag2box.review.exchange import PhotoNames
 from tag2box.review.session import MOST_EVENTS, Session
 from tag2box.serving.label_config import Controls
 
-__all__ = ["Annotators"]
-
 BY = "labelstudio"
 
 

@@ -24,8 +24,6 @@ from tag2box.errors import Tag2BoxError
 from tag2box.run.folder import RunFolder
 from tag2box.runtime.processes import ONE_THREAD, child_environment
 
-__all__ = ["DiedError", "FullError", "Limits", "TooSlowError", "WorkerPool", "pool_of"]
-
 
 class FullError(Tag2BoxError):
     """All places are taken; `seconds` until it is worth to ask again."""

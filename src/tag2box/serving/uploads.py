@@ -16,8 +16,6 @@ from tag2box.data.decoding import image_size
 from tag2box.errors import InputError
 from tag2box.serving.worker import without_path
 
-__all__ = ["TooLargeError", "checked", "received"]
-
 PIECE = 1 << 16
 # It tells the server's terminal of every form that is not one; whoever sent it is told in the answer.
 logging.getLogger("python_multipart").setLevel(logging.CRITICAL)

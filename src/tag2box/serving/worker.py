@@ -19,8 +19,6 @@ from tag2box.detection.detector import Detector
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.blas import one_thread
 
-__all__ = ["answer", "boxes_of", "load", "without_path"]
-
 
 def load(file: Path) -> Detector:
     """The detector, and its network compiled."""

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from tag2box.student.record import Layers
 
-__all__ = ["Adam"]
-
 Floats = NDArray[np.float32]
 
 MEAN_DECAY, SQUARE_DECAY, SMALLEST = 0.9, 0.99, 1e-8

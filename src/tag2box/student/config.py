@@ -7,8 +7,6 @@ from tag2box.runtime.checks import Range, Seed
 from tag2box.runtime.config import Settings
 from tag2box.runtime.packing import stored
 
-__all__ = ["StudentConfig"]
-
 
 @stored
 @dataclass(frozen=True)

@@ -18,8 +18,6 @@ from tag2box.runtime.stages import stage
 from tag2box.student.graph import student_graph
 from tag2box.student.record import Student
 
-__all__ = ["detect_by_student", "student_detector"]
-
 
 @stage("detections", version=1)
 def detect_by_student(

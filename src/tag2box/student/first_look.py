@@ -14,8 +14,6 @@ from tag2box.student.adam import Adam
 from tag2box.student.looking import centers, neighborhoods
 from tag2box.student.record import BOUNDS, LARGEST_SIDE, SIZES
 
-__all__ = ["Taught", "View", "cell_targets", "side_loss", "train_cells"]
-
 Floats = NDArray[np.float32]
 Rows = NDArray[np.intp]
 

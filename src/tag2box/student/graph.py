@@ -29,8 +29,6 @@ from tag2box.student.record import (
     Student,
 )
 
-__all__ = ["map_graph", "student_graph"]
-
 IMAGE = ("height", "width", 3)
 # The trunk was trained on (x - MEAN) / SPREAD of x in 0..255.
 MEAN, SPREAD = 127.0, 128.0

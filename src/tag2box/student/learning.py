@@ -20,8 +20,6 @@ from tag2box.student.record import AROUND, CELL, GRID, SIZES, Axes, Curves, Laye
 from tag2box.student.second_look import Regions, draw_regions, train_regions
 from tag2box.training.calibration import calibrate
 
-__all__ = ["learn_student"]
-
 Floats = NDArray[np.float32]
 T = TypeVar("T")
 

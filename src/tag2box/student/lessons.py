@@ -17,8 +17,6 @@ from tag2box.student.record import Curves
 from tag2box.training.known import Known
 from tag2box.training.scorer import score_known
 
-__all__ = ["Lesson", "Lessons", "Teacher", "find_lessons"]
-
 Floats = NDArray[np.float32]
 Rows = NDArray[np.intp]
 

@@ -25,20 +25,6 @@ from tag2box.student.record import (
     Layers,
 )
 
-__all__ = [
-    "centers",
-    "fuse",
-    "inside",
-    "moved",
-    "neighborhoods",
-    "perceptron",
-    "proposals",
-    "regions",
-    "sided",
-    "steps",
-    "upsampled",
-]
-
 Floats = NDArray[np.float32]
 Map = NDArray[np.floating]
 Rows = NDArray[np.intp]

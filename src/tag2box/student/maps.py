@@ -18,8 +18,6 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
 from tag2box.student.graph import map_graph
 
-__all__ = ["StudentMaps", "see_photos"]
-
 
 @stored
 @dataclass(frozen=True)

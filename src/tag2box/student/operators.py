@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from tag2box.networks.onnx_writer import Attribute, Graph
 
-__all__ = ["Operators"]
-
 Operand = str | int | float | NDArray[Any] | list[int]
 
 

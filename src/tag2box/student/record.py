@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.packing import stored
 
-__all__ = ["Axes", "Curves", "Layers", "Student"]
-
 Floats = NDArray[np.float32]
 Layers = tuple[Floats, ...]  # W, b of each layer, one after another; W is (inputs, outputs)
 

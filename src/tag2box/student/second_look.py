@@ -15,8 +15,6 @@ from tag2box.student.first_look import View
 from tag2box.student.looking import inside, proposals, regions, steps
 from tag2box.student.record import CELL, Layers
 
-__all__ = ["Regions", "draw_regions", "train_regions"]
-
 Floats = NDArray[np.float32]
 Rows = NDArray[np.intp]
 

@@ -17,8 +17,6 @@ from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
 from tag2box.runtime.stages import stage
 
-__all__ = ["Activations", "fit_activations"]
-
 Floats = NDArray[np.float32]
 
 # Inverse strength of the regression's penalty, on standardized means. Between 0.01 and 0.1 the windows that

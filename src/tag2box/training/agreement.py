@@ -19,8 +19,6 @@ from tag2box.cover.compared import draw_images
 from tag2box.description.record import Described
 from tag2box.runtime.blas import one_thread
 
-__all__ = ["agreement"]
-
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 

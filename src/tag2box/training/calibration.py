@@ -14,8 +14,6 @@ from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
 from tag2box.training.confidence import NEW, TAGGED, UNKNOWN, Shape, box_features, evened
 
-__all__ = ["Calibration", "calibrate", "judged_shift", "score_curves"]
-
 Floats = NDArray[np.float64]
 
 # A curve that did not rise would turn the ranking round; this one hardly rises.

@@ -14,8 +14,6 @@ from tag2box.runtime.stages import stage
 from tag2box.training.activations import Activations
 from tag2box.training.object_maps import ObjectMaps, Objectness, by_details, measure_objectness
 
-__all__ = ["compete"]
-
 
 @stage("competition", version=3)
 def compete(

@@ -4,8 +4,6 @@
 found in the photos that each was learned from, and on detections in thirds of them that were left out.
 """
 
-__all__ = ["CLASS_ERROR", "MIDDLE", "NEW", "TAGGED"]
-
 # How far the mean confidence of a class is from its share of right boxes on a set that was left out of the
 # fit, in deviations of a coin toss.
 CLASS_ERROR = 0.40

@@ -40,8 +40,6 @@ from tag2box.training.two_stream import TwoStream, TwoStreamConfig
 from tag2box.windows.record import Windows
 from tag2box.windows.spans import Spans
 
-__all__ = ["Corrected", "label_judged", "learn_corrected"]
-
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 

@@ -20,8 +20,6 @@ from tag2box.training.known import Known
 from tag2box.training.two_stream import Shown, TwoStream, TwoStreamConfig, fit_two_stream
 from tag2box.windows.record import Windows
 
-__all__ = ["REJECTED", "show_windows", "teach_head"]
-
 # A window that overlaps a rejected box by more is that box, and rejected too.
 REJECTED = 0.7
 # A window that overlaps an accepted box by at least this shows its object.

@@ -36,8 +36,6 @@ from tag2box.training.agreement import agreement
 from tag2box.training.competition import compete
 from tag2box.training.object_maps import fit_object_maps, measure_all
 
-__all__ = ["DetailsChoice", "choose_details", "fit_details"]
-
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 

@@ -19,17 +19,6 @@ from tag2box.training.scorer import Scorer, score_known
 from tag2box.training.unseen import Unseen
 from tag2box.windows.record import Windows
 
-__all__ = [
-    "Best",
-    "Findings",
-    "ScoresByPhoto",
-    "best_windows",
-    "find_best",
-    "join_best",
-    "log_areas",
-    "sure_findings",
-]
-
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 # The scores of each photo's windows for every class, (n_i, n_classes), one photo after another.

@@ -22,8 +22,6 @@ from tag2box.training.scorer import Scorer, known_terms
 from tag2box.training.scoring import Weights, score_photos
 from tag2box.training.unseen import Margins, Unseen
 
-__all__ = ["FOLDS", "draw_folds", "find_anew", "search_folds"]
-
 Floats = NDArray[np.float32]
 
 # With four folds boxes are right as often as with two (docs/experiments), for three times the cost.

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from tag2box.training.scoring import Weights, score_blocks
 from tag2box.windows.spans import Spans
 
-__all__ = ["Hardest", "Sought", "look_for"]
-
 Rows = NDArray[np.int64]
 Scored = tuple[Rows, NDArray[np.float32]]
 

@@ -32,8 +32,6 @@ from tag2box.training.scoring import BLOCK, Weights, take_rows
 from tag2box.windows.search import Windows
 from tag2box.windows.spans import Spans
 
-__all__ = ["InitialConfig", "first_positives", "train_initial", "train_svms"]
-
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from tag2box.description.record import Described
 from tag2box.training.object_maps import Objectness
 
-__all__ = ["Known"]
-
 # Photos in a part, at least; and parts, at most. So no bit depends on the number of workers.
 SMALL, PARTS = 32, 256
 

@@ -6,8 +6,6 @@ from tag2box.training.findings import Findings
 from tag2box.training.known import Known
 from tag2box.training.scorer import Scorer
 
-__all__ = ["Learned"]
-
 
 @dataclass(frozen=True)
 class Learned:

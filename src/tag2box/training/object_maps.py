@@ -39,18 +39,6 @@ from tag2box.runtime.stages import stage
 from tag2box.training.activations import Activations
 from tag2box.windows.record import ByImage
 
-__all__ = [
-    "CellScores",
-    "ObjectMaps",
-    "Objectness",
-    "by_details",
-    "fit_object_maps",
-    "measure_all",
-    "measure_objectness",
-    "photo_objectness",
-    "standing_out",
-]
-
 Floats = NDArray[np.float64]
 
 

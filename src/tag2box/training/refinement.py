@@ -38,8 +38,6 @@ from tag2box.training.known import Known
 from tag2box.training.scoring import Weights, score_groups, take_rows
 from tag2box.windows.row_set import RowSet
 
-__all__ = ["RefineConfig", "refine"]
-
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 

@@ -31,8 +31,6 @@ from tag2box.training.unseen import Unseen
 from tag2box.windows.record import Windows
 from tag2box.windows.spans import Spans
 
-__all__ = ["Found", "RetrainConfig", "find_boxes", "label_near", "label_windows", "retrain"]
-
 Floats = NDArray[np.float32]
 Rows = NDArray[np.int64]
 

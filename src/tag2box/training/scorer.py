@@ -17,8 +17,6 @@ from tag2box.training.object_maps import ObjectMaps, photo_objectness
 from tag2box.training.scoring import Weights, score_photos, score_windows
 from tag2box.training.two_stream import TwoStream
 
-__all__ = ["Scorer", "known_terms", "score_known"]
-
 Floats = NDArray[np.float32]
 
 # The arrays of a scorer that are multiplied with the vectors of windows; every one has a row per class.

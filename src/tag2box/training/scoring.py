@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from tag2box.runtime.halves import as_float32
 from tag2box.runtime.packing import stored
 
-__all__ = ["Weights", "score_blocks", "score_groups", "score_photos", "score_windows", "take_rows"]
-
 Floats = NDArray[np.float64]
 
 # Rows of X in one product: 8192 x 1280 floats are 40 MB.

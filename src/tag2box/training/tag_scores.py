@@ -20,8 +20,6 @@ from tag2box.runtime.packing import stored
 from tag2box.runtime.stages import stage
 from tag2box.training.calibration import calibrate
 
-__all__ = ["TagScores", "judge_tags", "leave_one_out"]
-
 Floats = NDArray[np.float64]
 
 # Penalties that are tried, in mean eigenvalues of the covariance; the one of the least error is taken.

@@ -30,8 +30,6 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
 from tag2box.training.known import Known
 
-__all__ = ["Shown", "TwoStream", "TwoStreamConfig", "fit_two_stream", "train_two_stream"]
-
 Floats = NDArray[np.float32]
 
 # Photos in a block, whose vectors stay in the processor's cache between two products.

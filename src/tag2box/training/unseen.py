@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 from tag2box.boxes import iou_matrix
 from tag2box.runtime.packing import stored
 
-__all__ = ["Margins", "Unseen"]
-
 Floats = NDArray[np.float32]
 
 # A window that overlaps the box by this is the box; one that overlaps it by less than that is elsewhere.

@@ -10,8 +10,6 @@ from starlette.responses import Response
 
 from tag2box.errors import InputError, Tag2BoxError
 
-__all__ = ["ERRORS", "NOT_KEPT", "as_json", "body_as_json", "error"]
-
 NOT_KEPT = {"cache-control": "no-store"}
 
 

@@ -17,8 +17,6 @@ from starlette.exceptions import HTTPException
 
 from tag2box.web.answers import error
 
-__all__ = ["EVERYWHERE", "MOST_BYTES", "Door", "Guard"]
-
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]

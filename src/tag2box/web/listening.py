@@ -23,8 +23,6 @@ from tag2box.errors import InputError
 from tag2box.runtime.processes import unwinds_on_sigterm
 from tag2box.web.guard import EVERYWHERE, Door, Guard
 
-__all__ = ["Server", "address", "greeting", "listening", "new_token", "run"]
-
 # Connections at once, whatever they do: the system gives a process some thousand files.
 MOST_CONNECTIONS = 500
 # What a client may be waited for, and the seconds: uvicorn waits for ever. A body has those of its `Door`.

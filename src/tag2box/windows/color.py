@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["SPACES", "blur", "convert"]
-
 Image = NDArray[np.float32]
 
 SPACES = ("hsv", "lab", "rgb", "rgi", "hue")

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["STEPS", "Pixel", "ends_of", "sort_edges", "steps"]
-
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Pixel = np.uint32  # unsigned: numba need not ask whether an index counts from the end

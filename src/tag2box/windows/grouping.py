@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from tag2box.runtime.compiled import kernel
 from tag2box.windows.regions import N_BINS, N_COLOR, UNIT
 
-__all__ = ["Terms", "group", "similarity"]
-
 Ints = NDArray[np.int32]
 Terms = tuple[bool, bool, bool, bool]
 NONE = np.iinfo(np.int64).max  # no pair: later than any

@@ -11,8 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.errors import InputError
 from tag2box.runtime.packing import stored
 
-__all__ = ["ByImage", "Windows"]
-
 Rows = NDArray[np.int64]
 
 

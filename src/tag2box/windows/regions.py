@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from tag2box.runtime.compiled import kernel
 
-__all__ = ["N_BINS", "N_COLOR", "UNIT", "common_parts", "describe_regions", "neighbors", "sides", "unite"]
-
 Ints = NDArray[np.int32]
 
 COLOR_BINS = 25

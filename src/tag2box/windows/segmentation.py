@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from tag2box.runtime.compiled import kernel
 from tag2box.windows.edges import STEPS, Pixel, ends_of, steps
 
-__all__ = ["pieces", "segment"]
-
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
 Pieces = tuple[Ints, Floats, Ints, Floats]

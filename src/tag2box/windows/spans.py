@@ -7,8 +7,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from tag2box.windows.record import ByImage
 
-__all__ = ["Spans"]
-
 Rows = NDArray[np.int64]
 
 

@@ -11,19 +11,6 @@ from tag2box.data.decoding import image_size
 from tag2box.errors import InputError
 from tag2box.images import Truth
 
-__all__ = [
-    "SPLITS",
-    "Box",
-    "Object",
-    "choose_split",
-    "size_if_known",
-    "split_of",
-    "tag_matrix",
-    "tags_of_objects",
-    "truth_of_objects",
-]
-
-
 Box = tuple[float, float, float, float]  # x1, y1, x2, y2
 
 # What folders of splits are called.

@@ -2,8 +2,6 @@
 
 import re
 
-__all__ = ["COLUMNS", "plain_cell", "safe_cell"]
-
 COLUMNS = ("file", "class", "score", "x1", "y1", "x2", "y2")
 
 FORMULA = re.compile("'*[=+@-]")

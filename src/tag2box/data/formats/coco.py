@@ -12,8 +12,6 @@ from tag2box.data.formats.parsing import expecting, read_json
 from tag2box.errors import InputError
 from tag2box.images import ImageSet, Numbers
 
-__all__ = ["find_files", "is_instances", "read", "read_folder"]
-
 # Names of annotation files that hold all there is, where others are named after their split.
 WHOLE = frozenset({"instances", "annotations", "_annotations.coco", "coco", "result"})
 SPLITS = re.compile(r"(train|val|valid|test|trainval)\d*")

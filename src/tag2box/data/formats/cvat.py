@@ -12,8 +12,6 @@ from tag2box.data.formats.parsing import expecting, read_xml
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
-__all__ = ["FILE", "Labelled", "detected", "document", "read", "read_boxes"]
-
 # What an export is called, beside its folder of images.
 FILE = "annotations.xml"
 PLACES = ("images/{}", "images", "")

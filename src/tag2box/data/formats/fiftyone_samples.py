@@ -10,8 +10,6 @@ from tag2box.data.formats.files import without_suffix
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
-__all__ = ["read_fiftyone", "sample_ids"]
-
 
 def read_fiftyone(samples: Any, field: str = "tags", *, classes: Sequence[str] | None = None) -> ImageSet:
     """Read the images and tags of a FiftyOne dataset or view.

@@ -13,19 +13,6 @@ from tag2box.data.remote import RemotePath
 from tag2box.errors import InputError
 from tag2box.names import objection_to_name
 
-__all__ = [
-    "SUFFIXES",
-    "Listing",
-    "first_few",
-    "folder_with",
-    "list_images",
-    "place_inside",
-    "refuse_special",
-    "same_content",
-    "unique_ids",
-    "without_suffix",
-]
-
 # What Pillow decodes without plug-ins and people keep photos in.
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif", ".ppm"})
 

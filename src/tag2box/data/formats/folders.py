@@ -7,8 +7,6 @@ from tag2box.data.formats.files import first_few, list_images, same_content, uni
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
-__all__ = ["read"]
-
 # Names of sub-folders that are no class, in any case.
 NO_CLASS = frozenset({"_none", "background", "negative"})
 # Names of folders that hold photos of every kind. What is called so is a part of a data set, not a class.

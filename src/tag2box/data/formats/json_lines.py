@@ -10,8 +10,6 @@ from tag2box.data.formats.parsing import expecting, parse_json, read_json, read_
 from tag2box.data.formats.rows import CELLS, FILE, TAGS, Row, check_split, split_tags
 from tag2box.errors import InputError
 
-__all__ = ["METADATA", "find_metadata", "metadata_line", "read_rows"]
-
 METADATA = "metadata.jsonl"
 # What the classes of the objects may be called.
 CATEGORIES = ("categories", "category", "labels", "label")

@@ -13,8 +13,6 @@ from tag2box.data.formats.parsing import expecting
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
-__all__ = ["address_of", "guesses", "is_export", "prediction", "read", "rectangles", "result"]
-
 # Where Label Studio serves files of its own machine from, below LOCAL_FILES_DOCUMENT_ROOT.
 LOCAL_FILES = "/data/local-files/?d="
 

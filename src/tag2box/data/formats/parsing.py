@@ -12,8 +12,6 @@ from tag2box.data.formats.files import refuse_special
 from tag2box.data.remote import RemotePath
 from tag2box.errors import InputError
 
-__all__ = ["expecting", "parse_json", "parse_xml", "parse_yaml", "read_json", "read_text", "read_xml"]
-
 # The names of 20,000 classes fit.
 MAX_YAML = 1_000_000
 # A description of a data set is two or three levels deep.

@@ -9,8 +9,6 @@ from tag2box.data.formats.files import first_few, list_images, unique_ids
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
-__all__ = ["CELLS", "FILE", "TAGS", "Row", "check_split", "join_rows", "split_tags"]
-
 # What the column of files and that of tags may be called.
 FILE = ("file", "filename", "file_name", "image", "path")
 TAGS = ("tags", "tag", "labels", "label", "classes", "class")

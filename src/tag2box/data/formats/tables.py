@@ -11,8 +11,6 @@ from tag2box.data.formats.parsing import read_text
 from tag2box.data.formats.rows import CELLS, FILE, TAGS, Row, check_split, split_tags
 from tag2box.errors import InputError
 
-__all__ = ["read_rows"]
-
 
 def read_rows(path: Path, split: str | None) -> Iterator[Row]:
     """What the rows of a CSV file say; only those of `split`, where that is given."""

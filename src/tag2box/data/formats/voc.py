@@ -27,16 +27,6 @@ from tag2box.data.formats.parsing import expecting, read_text, read_xml
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
-__all__ = [
-    "annotation",
-    "find_annotations",
-    "find_devkit",
-    "read",
-    "read_annotations",
-    "read_results",
-    "result_line",
-]
-
 ANNOTATIONS = frozenset({".xml"})
 FIRST = 10  # XML files that are looked at, to see what they are
 SIDES = ("xmin", "ymin", "xmax", "ymax")

@@ -21,8 +21,6 @@ from tag2box.data.formats.parsing import expecting, parse_yaml, read_text
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 
-__all__ = ["data_yaml", "divide", "find_yaml", "label_line", "label_name", "read"]
-
 # A YAML file without this is not about classes, and need not even be read.
 NAMES = re.compile(r"""^[{\s]*["']?names["']?\s*:""", re.MULTILINE)
 # How YAML writes that there is nothing.

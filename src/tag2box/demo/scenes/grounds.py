@@ -9,8 +9,6 @@ from PIL import Image, ImageOps
 
 from tag2box.errors import InputError, install_command
 
-__all__ = ["ball", "ground", "hang", "photograph"]
-
 # Grounds: a photograph, the part of it taken (left, top, right, bottom), and for gray ones two tints.
 Ground = tuple[str, str, tuple[int, int, int, int], tuple[str, str] | None]
 WALLS: tuple[Ground, ...] = (

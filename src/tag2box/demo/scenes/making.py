@@ -19,8 +19,6 @@ from tag2box.images import ImageSet, Truth
 from tag2box.runtime.files import write_whole
 from tag2box.runtime.progress import Progress, silent
 
-__all__ = ["CLASSES", "Scenes", "make_scenes"]
-
 CLASSES = ("astronaut", "motorbike", "pagoda")
 BYSTANDERS = ("cat", "cup", "flower", "shuttle")
 

@@ -11,8 +11,6 @@ from PIL import Image, ImageDraw, ImageFilter
 from tag2box.demo.scenes.grounds import photograph
 from tag2box.demo.scenes.outlines import OUTLINES
 
-__all__ = ["Layer", "box_of", "cutout", "place", "set_on", "visible"]
-
 
 @dataclass(frozen=True)
 class Layer:

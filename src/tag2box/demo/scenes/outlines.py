@@ -6,8 +6,6 @@ motorbike by the depth that comes with the photograph. The photographs are those
 scikit-learn install; none is copied into this package.
 """
 
-__all__ = ["OUTLINES"]
-
 # name: (package, file in it, rings separated by semicolons)
 OUTLINES = {
     "cat": (
