@@ -1,8 +1,11 @@
+import hashlib
+
 import numpy as np
 import pytest
 from PIL import Image
 
-from tag2box.data.decoding import decode, read_image, read_small
+from tag2box.data import decoding
+from tag2box.data.decoding import decode, read_image, read_photo, read_small
 from tag2box.errors import InputError
 
 
@@ -205,3 +208,35 @@ def test_a_decoded_photo_has_the_pixels_of_its_file(tmp_path):
             assert full == size
             assert max(one.shape) <= max(side, 64)
             np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("kind", ["jpg", "png", "webp", "tif", "bmp", "gif"])
+@pytest.mark.parametrize("side", [None, 40, 1500])
+def test_a_photo_that_was_read_is_what_it_was(tmp_path, kind, side):
+    """The bytes that are hashed are those that are decoded, whatever becomes of the file."""
+    path = saved(tmp_path, Image.fromarray(ramp(80, 120)), f"a.{kind}")
+    content = path.read_bytes()
+    expected = read_small(path, side)
+    photo = read_photo(path)
+    path.write_bytes(b"another")
+    assert photo.sha256 == hashlib.sha256(content).hexdigest()
+    np.testing.assert_array_equal(photo.small(side)[0], expected[0])
+    assert photo.small(side)[1] == expected[1] == (120, 80)
+    path.unlink()
+    np.testing.assert_array_equal(decode(photo).rgb, photo.small(1024)[0])
+
+
+def test_a_file_is_opened_once_to_be_read(tmp_path, monkeypatch):
+    path = saved(tmp_path, Image.fromarray(ramp()), "a.jpg")
+    opened = []
+    whole = decoding.open_file
+    monkeypatch.setattr(decoding, "open_file", lambda path: opened.append(path) or whole(path))
+    read_small(read_photo(path), 30)
+    assert opened == [path]
+
+
+def test_a_file_that_is_too_large_for_a_photo_is_not_read(tmp_path):
+    with (tmp_path / "large.jpg").open("wb") as file:
+        file.truncate(decoding.MAX_FILE + 1)
+    with pytest.raises(InputError, match=r"large\.jpg: more than 512 MB"):
+        read_photo(tmp_path / "large.jpg")

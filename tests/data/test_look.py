@@ -1,14 +1,19 @@
+import hashlib
 import json
 import struct
 import zlib
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from tag2box import ImageSet, InputError, read_images
-from tag2box.data.decoding import MAX_PIXELS, read_image
-from tag2box.data.first_look import look, usable
+from tag2box.data import decoding
+from tag2box.data.decoding import MAX_PIXELS, read_image, read_photo
+from tag2box.data.first_look import look, look_from, photo_facts, usable
+from tag2box.data.photos import changed_photos
 
 
 def photo(path, seed, size=(60, 40), mode="RGB"):
@@ -135,3 +140,36 @@ def test_real_photos_are_all_right(voc_folder):
     images = read_images(voc_folder).take(range(0, 1062, 20))
     first = look(images)
     assert (first.unreadable, first.duplicates, first.skipped) == ((), (), ())
+
+
+def test_a_look_is_made_of_facts_that_another_has_collected(messy):
+    images = read_images(messy)
+    facts = [photo_facts(path) for path in images.paths]
+    for path, fact in zip(images.paths, facts, strict=True):
+        assert fact.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+        assert bool(fact.reason) == (fact.size == (0, 0))
+    here = look(images)
+    elsewhere = replace(images, paths=tuple(Path("/nowhere") / path.name for path in images.paths))
+    there = look_from(elsewhere, facts)
+    assert {**there.to_dict(), "unreadable": []} == {**here.to_dict(), "unreadable": []}
+    assert [each.reason for each in there.unreadable] == [each.reason for each in here.unreadable]
+
+
+def test_a_look_decodes_jpeg_at_an_eighth(tmp_path, monkeypatch):
+    photo(tmp_path / "cat/a.jpg", 0, size=(3200, 2400))
+    decoded = []
+    shrink = decoding._shrink
+    monkeypatch.setattr(decoding, "_shrink", lambda p, *rest: decoded.append(p.size) or shrink(p, *rest))
+    look(read_images(tmp_path))
+    assert decoded == [(400, 300)]
+
+
+def test_replaced_photos_are_told_from_missing_ones(tmp_path):
+    paths = [photo(tmp_path / f"{i}.png", i) for i in range(4)]
+    sha256s = [read_photo(path).sha256 for path in paths]
+    assert changed_photos(paths, sha256s) == ((), ())
+    photo(paths[1], 100)
+    paths[2].unlink()
+    changed = changed_photos(paths, sha256s)
+    assert (changed.replaced, changed.missing) == ((1,), (2,))
+    assert changed.names("abcd") == "b"

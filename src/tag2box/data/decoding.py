@@ -3,8 +3,13 @@
 A file may be anything that a stranger sent: only the decoders in `DECODERS` run, no picture has more than
 `MAX_PIXELS`, and none is decoded that would need more than `MAX_MEMORY` for it. Shrinking adds little, since
 pixels are converted and averaged strip by strip; in full size there are 3 more bytes per pixel, 6 if turned.
+
+photo = read_photo("photo.jpg")              # the file is read once: what is hashed is what is decoded
+photo.sha256, photo.small(1024)
 """
 
+import hashlib
+import io
 import math
 import os
 import struct
@@ -19,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from tag2box.data.formats.files import refuse_special
-from tag2box.data.remote import RemotePath
+from tag2box.data.remote import RemotePath, open_file
 from tag2box.errors import InputError
 
 RGB = NDArray[np.uint8]
@@ -28,12 +32,16 @@ RGB = NDArray[np.uint8]
 # The long side at which photos are read by all that do not need more. One size for all of them: a photo is
 # then decoded once in `Detector.detect`, and has the same pixels as when it was learned from.
 READING_SIDE = 1024
+# To see whether a photo is whole: JPEG is decoded at an eighth of its size for this.
+CHECK_SIDE = 32
 # What people keep photos in. Pillow knows more, and some of it starts other programs: EPS runs Ghostscript.
 DECODERS = ("JPEG", "PNG", "WEBP", "TIFF", "BMP", "GIF", "PPM")
 # Pillow's own bound against decompression bombs, held here too whatever the caller did to Pillow's.
 MAX_PIXELS = 89_478_485
 # Bytes that decoding one file may take. Pictures of 89 megapixels in 4 bytes each stay below.
 MAX_MEMORY = 512_000_000
+# Bytes of a file: no photo has more pixels than they could hold.
+MAX_FILE = MAX_MEMORY
 # Bytes of a pixel in Pillow's memory; 4 in all other modes.
 PIXEL_BYTES = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2}
 # Further bytes that the decoder holds, measured: WebP's canvases; a strip of TIFF, which may be all of it.
@@ -55,6 +63,19 @@ UPRIGHT: dict[int, Callable[[RGB], RGB]] = {
 
 
 @dataclass(frozen=True, eq=False)
+class Photo:
+    """A file of a photo, read once: what may have become of the file since does not matter."""
+
+    name: str  # for messages
+    content: bytes
+    sha256: str  # of the content, 64 hexadecimal digits
+
+    def small(self, side: int | None) -> tuple[RGB, tuple[int, int]]:
+        """`read_small` of these bytes."""
+        return read_small(self, side)
+
+
+@dataclass(frozen=True, eq=False)
 class Decoded:
     """A photo that was decoded, no side longer than `READING_SIDE`, and its full (width, height)."""
 
@@ -62,7 +83,18 @@ class Decoded:
     size: tuple[int, int]
 
 
-Source = str | os.PathLike[str] | NDArray[Any] | Image.Image | Decoded
+Source = str | os.PathLike[str] | NDArray[Any] | Image.Image | Photo | Decoded
+
+
+def read_photo(path: str | os.PathLike[str]) -> Photo:
+    """Read a file here or elsewhere, once, and hash what was read. Nothing is decoded."""
+    path = path if isinstance(path, Path) else Path(path)
+    with _one_line(str(path)), open_file(path) as file:
+        size = MAX_FILE if isinstance(path, RemotePath) else os.fstat(file.fileno()).st_size
+        content = file.read(min(size, MAX_FILE) + 1)  # bounded, even if somebody is writing to it
+        if len(content) > MAX_FILE:
+            raise InputError(f"more than {MAX_FILE // 10**6} MB: no photo is so large; shrink it first")
+    return Photo(str(path), content, hashlib.sha256(content).hexdigest())
 
 
 def read_image(source: Source) -> RGB:
@@ -92,70 +124,66 @@ def read_small(source: Source, side: int | None) -> tuple[RGB, tuple[int, int]]:
     return _read(source, side)
 
 
+def check_photo(photo: Photo) -> tuple[int, int]:
+    """Decode a photo as small as it can be, only to see whether it is whole; its upright (width, height)."""
+    return _read(photo, CHECK_SIDE)[1]
+
+
 def _read(source: Source, side: int | None) -> tuple[RGB, tuple[int, int]]:
     if isinstance(source, np.ndarray):
         source = _from_array(source)
     if isinstance(source, Image.Image):
         return _shrink(source, side, source.size)
     assert not isinstance(source, Decoded)
-    with _opened(source if isinstance(source, RemotePath) else Path(source)) as picture:
+    photo = source if isinstance(source, Photo) else read_photo(source)
+    with _opened(io.BytesIO(photo.content), photo.name) as picture:
         size = picture.size
         if side is not None:
             # JPEG can be decoded at half size and less; from twice the wanted size a good filter goes on.
             picture.draft(picture.mode, (2 * side, 2 * side))
-        _check_cost(picture, size)
+        _check_cost(picture, size, photo.content)
         return _shrink(picture, side, size)
 
 
 def image_size(path: Path) -> tuple[int, int]:
     """(width, height) of the upright image, from the file's header alone."""
-    with _opened(path) as picture:
+    with _one_line(str(path)), open_file(path) as file, _opened(file, str(path)) as picture:
         width, height = picture.size
         return (height, width) if _orientation(picture) > 4 else (width, height)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[Image.Image]:
-    """The picture of a file. A damaged one may raise anything inside a decoder: it becomes one line."""
+def _opened(file: IO[bytes], name: str) -> Iterator[Image.Image]:
+    with _one_line(name), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of size and of odd metadata: what fails is told here
+        with Image.open(file, formats=DECODERS) as picture:
+            yield picture
+
+
+@contextmanager
+def _one_line(name: str) -> Iterator[None]:
+    """A damaged file may raise anything inside a decoder: it becomes one line."""
     try:
-        if isinstance(path, RemotePath):
-            file: Path | IO[bytes] = path.open("rb")
-        else:
-            refuse_special(path)
-            file = path
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of size and of odd metadata: what fails is told here
-            with Image.open(file, formats=DECODERS) as picture:
-                yield picture
+        yield
     except UnidentifiedImageError:
-        raise InputError(f"{path}: not an image that is read here: convert it to PNG or JPEG") from None
+        raise InputError(f"{name}: not an image that is read here: convert it to PNG or JPEG") from None
     except Image.DecompressionBombError:
-        raise InputError(f"{path}: more than {MAX_PIXELS} pixels: shrink it first") from None
+        raise InputError(f"{name}: more than {MAX_PIXELS} pixels: shrink it first") from None
     except InputError as error:
-        raise error if str(path) in str(error) else InputError(f"{path}: {error}") from None
+        raise error if name in str(error) else InputError(f"{name}: {error}") from None
     except OSError as error:
         if error.strerror is None:  # a decoder's own
-            raise InputError(f"{path}: {_damaged(error)}") from None
-        raise InputError(f"{path}: cannot be read: {error.strerror}") from None
+            raise InputError(f"{name}: {_damaged(error)}") from None
+        raise InputError(f"{name}: cannot be read: {error.strerror}") from None
     except Exception as error:
-        raise InputError(f"{path}: {_damaged(error)}") from error
-
-
-def _content(picture: Image.Image) -> bytes:
-    """The bytes of its file; a decoder finds its own place in it."""
-    file: IO[bytes] = picture.fp  # type: ignore[attr-defined]
-    at = file.seek(0, os.SEEK_CUR)
-    file.seek(0)
-    content = file.read()
-    file.seek(at)
-    return content
+        raise InputError(f"{name}: {_damaged(error)}") from error
 
 
 def _damaged(error: Exception) -> str:
     return f"cannot be decoded ({str(error) or type(error).__name__}): is the file damaged or cut short?"
 
 
-def _check_cost(picture: Image.Image, size: tuple[int, int]) -> None:
+def _check_cost(picture: Image.Image, size: tuple[int, int], content: bytes) -> None:
     """Refuse what would take too much memory or time to decode, before anything is decoded."""
     pixels = math.prod(picture.size)  # of a JPEG as it will be decoded
     each = PIXEL_BYTES.get(picture.mode, 4)
@@ -168,7 +196,7 @@ def _check_cost(picture: Image.Image, size: tuple[int, int]) -> None:
         needed += max(pixels, tile) * TIFF_BYTES
     elif picture.info.get("progressive"):  # all coefficients of a JPEG, at its full size
         needed += 2 * len(picture.getbands()) * math.prod(size)
-        scans = _content(picture).count(b"\xff\xda")
+        scans = content.count(b"\xff\xda")
         if scans > MAX_SCANS:
             raise InputError(f"a JPEG of {scans} scans, more than {MAX_SCANS}: save it again as plain JPEG")
     if needed > MAX_MEMORY:
@@ -190,19 +218,19 @@ def _orientation(picture: Image.Image) -> int:
 
 
 def _exif(picture: Image.Image) -> Image.Exif:
-    file = getattr(picture, "filename", "")
-    if picture.format != "PNG" or "exif" in picture.info or not os.path.isfile(file):
+    file: IO[bytes] | None = getattr(picture, "fp", None)
+    if picture.format != "PNG" or "exif" in picture.info or file is None:
         return picture.getexif()
-    # It may be behind the pixels, and Pillow would decode them all to see.
-    exif = Image.Exif()
-    with open(file, "rb") as chunks:
-        chunks.seek(8)
-        while len(head := chunks.read(8)) == 8:
-            length, kind = struct.unpack(">I4s", head)
-            if kind == b"eXIf":
-                exif.load(chunks.read(length))
-                break
-            chunks.seek(length + 4, os.SEEK_CUR)
+    # It may be behind the pixels, and Pillow would decode them all to see. A decoder keeps its own place.
+    exif, place = Image.Exif(), file.tell()
+    file.seek(8)
+    while len(head := file.read(8)) == 8:
+        length, kind = struct.unpack(">I4s", head)
+        if kind == b"eXIf":
+            exif.load(file.read(length))
+            break
+        file.seek(length + 4, os.SEEK_CUR)
+    file.seek(place)
     return exif
 
 

@@ -3,15 +3,22 @@
 first = look(images, workers=2)
 print(first)                                 # the table shown before work starts
 images = usable(images, first, "skip")       # without the images that cannot be decoded
+
+Who decodes the photos anyhow collects the facts itself, and needs no second reading:
+
+facts = [PhotoFacts(size, photo.sha256), ...]
+first = look_from(images, facts)
 """
 
+import hashlib
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tag2box.data.decoding import read_small
-from tag2box.data.formats.files import first_few, same_content
+from tag2box.data.decoding import check_photo, read_photo
+from tag2box.data.formats.files import first_few
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 from tag2box.runtime.checks import check_choice
@@ -22,10 +29,10 @@ from tag2box.runtime.progress import Progress, silent
 FEW = 5
 # Photos above this are fine, but slow to decode and worth knowing of: a 24-megapixel camera stays below.
 HUGE = 30_000_000
+# The SHA-256 of a file without a byte: such files are unreadable, not duplicates.
+EMPTY = hashlib.sha256().hexdigest()
 # So many bad files are named on the screen; all of them are in `to_dict`.
 SHOWN = 30
-# A JPEG is decoded at an eighth of its size for this, and a damaged one still fails.
-CHECK_SIDE = 32
 
 
 class ClassLook(NamedTuple):
@@ -125,35 +132,56 @@ def _first_lines(lines: Sequence[str]) -> list[str]:
     return [f"  {line}" for line in [*lines[:SHOWN], *more]]
 
 
-class _Checked(NamedTuple):
-    pixels: int
-    reason: str
+class PhotoFacts(NamedTuple):
+    """What one reading of a photo tells of it."""
+
+    size: tuple[int, int] = (0, 0)  # upright (width, height); zeros where it cannot be decoded
+    sha256: str = ""  # of its bytes; empty where they cannot be read
+    reason: str = ""  # why it cannot be decoded
 
 
 def look(images: ImageSet, *, workers: int | None = 1, progress: Progress = silent) -> Look:
     """Decode every image once, small, and count. The answer does not depend on `workers`.
 
-    Memory: one image per worker (JPEG at an eighth of its size), and a few bytes per image.
+    Memory: one image per worker (JPEG at an eighth of its size), and some hundred bytes per image.
     """
-    checks = list(map_ordered(_check, images.paths, workers=workers, progress=progress, label="first look"))
+    facts = map_ordered(photo_facts, images.paths, workers=workers, progress=progress, label="first look")
+    return look_from(images, list(facts))
+
+
+def photo_facts(path: Path) -> PhotoFacts:
+    """Read a photo once, and decode it as small as it can be."""
+    sha256 = ""
+    try:
+        photo = read_photo(path)
+        sha256 = photo.sha256
+        return PhotoFacts(check_photo(photo), sha256)
+    except InputError as error:
+        return PhotoFacts(sha256=sha256, reason=str(error).removeprefix(f"{path}: "))
+
+
+def look_from(images: ImageSet, facts: Sequence[PhotoFacts]) -> Look:
+    """The look at images of which everything is known. facts: one per image; no file is read."""
     counts = [[int((column == tag).sum()) for tag in (1, -1, 0)] for column in images.tags.T]
-    named = list(zip(images.ids, images.paths, checks, strict=True))
+    by_content = defaultdict(list)
+    for name, fact in zip(images.ids, facts, strict=True):
+        if fact.sha256 not in ("", EMPTY):
+            by_content[fact.sha256].append(name)
+    unreadable = [
+        Unreadable(name, path, fact.reason)
+        for name, path, fact in zip(images.ids, images.paths, facts, strict=True)
+        if fact.reason
+    ]
     return Look(
         n_images=len(images),
         classes=tuple(ClassLook(name, *count) for name, count in zip(images.classes, counts, strict=True)),
-        unreadable=tuple(Unreadable(name, path, check.reason) for name, path, check in named if check.reason),
-        duplicates=tuple(tuple(images.ids[i] for i in group) for group in same_content(images.paths)),
-        huge=tuple(name for name, _, check in named if check.pixels > HUGE),
+        unreadable=tuple(unreadable),
+        duplicates=tuple(tuple(names) for names in by_content.values() if len(names) > 1),
+        huge=tuple(
+            name for name, fact in zip(images.ids, facts, strict=True) if fact.size[0] * fact.size[1] > HUGE
+        ),
         skipped=images.skipped,
     )
-
-
-def _check(path: Path) -> _Checked:
-    try:
-        width, height = read_small(path, CHECK_SIDE)[1]
-    except InputError as error:
-        return _Checked(0, str(error).removeprefix(f"{path}: "))
-    return _Checked(width * height, "")
 
 
 def usable(images: ImageSet, look: Look, on_error: str = "skip") -> ImageSet:

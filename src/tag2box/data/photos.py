@@ -1,11 +1,13 @@
-"""Photos without tags, as `detect` and `predict` get them: files and folders."""
+"""Photos without tags, as `detect` and `predict` get them; and which photos are no longer what they were."""
 
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from tag2box.data.decoding import read_photo
 from tag2box.data.formats.files import first_few, list_images, unique_ids
 from tag2box.data.remote import place
 from tag2box.errors import InputError
@@ -46,6 +48,32 @@ def find_photos(sources: Sequence[str | Path], on_error: str = "fail") -> ImageS
         twice = next(name for i, name in enumerate(ids) if name in ids[:i])
         raise InputError(f"{twice} was given twice: give each photo once")
     return ImageSet(ids, tuple(paths), np.empty((len(ids), 0), np.int8), (), skipped=tuple(skipped))
+
+
+class ChangedPhotos(NamedTuple):
+    """Photos whose files are not what they were, by their indices."""
+
+    replaced: tuple[int, ...]  # the file holds other bytes
+    missing: tuple[int, ...]  # there is no such file, or it cannot be read
+
+    def names(self, ids: Sequence[str]) -> str:
+        """Those that were replaced, for an error line."""
+        return first_few([ids[i] for i in self.replaced])
+
+
+def changed_photos(paths: Sequence[Path], sha256s: Sequence[str]) -> ChangedPhotos:
+    """Compare the files of photos with the SHA-256 that they had.
+
+    Whoever joins a stored box with pixels asks this first: a box on another photo is wrong without a word.
+    """
+    replaced, missing = [], []
+    for i, (path, expected) in enumerate(zip(paths, sha256s, strict=True)):
+        try:
+            if read_photo(path).sha256 != expected:
+                replaced.append(i)
+        except InputError:
+            missing.append(i)
+    return ChangedPhotos(tuple(replaced), tuple(missing))
 
 
 def _below_common(paths: Sequence[Path]) -> list[str]:

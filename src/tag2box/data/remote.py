@@ -62,6 +62,30 @@ def _inside(address: str) -> tuple[str | None, str, str]:
     return next(kinds, None), "", address
 
 
+def open_file(path: Path) -> IO[bytes]:
+    """A file here or elsewhere, to read."""
+    refuse_special(path)
+    return path.open("rb")
+
+
+def refuse_special(path: Path) -> None:
+    """Raise `InputError` where `path` is no regular file: to open a pipe or a device may never end."""
+    if isinstance(path, RemotePath):
+        return
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:  # a zero byte
+        raise InputError(f"{path} cannot be the name of a file: {error}") from None
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{path}: a folder, where a file was expected")
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{path}: a pipe, a socket or a device, where a file was expected")
+
+
 class RemotePath(PosixPath):
     """A path elsewhere. Its first part is the kind, "s3:"; of an archive the second is its own address.
 

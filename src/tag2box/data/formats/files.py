@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import stat
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
@@ -122,24 +121,6 @@ def _objection(entry: os.DirEntry[str], name: str, real: str) -> str | None:
 def _shown(name: str) -> str:
     """A name that can be printed and written."""
     return ascii(name)[1:-1] if objection_to_name(name) else name
-
-
-def refuse_special(path: Path) -> None:
-    """Raise `InputError` where `path` is no regular file: to open a pipe or a device may never end."""
-    if isinstance(path, RemotePath):
-        return
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:  # a zero byte
-        raise InputError(f"{path} cannot be the name of a file: {error}") from None
-    if stat.S_ISDIR(mode):
-        raise InputError(f"{path}: a folder, where a file was expected")
-    if not stat.S_ISREG(mode):
-        raise InputError(f"{path}: a pipe, a socket or a device, where a file was expected")
 
 
 def folder_with(name: str, folders: Iterable[Path], otherwise: Path) -> Path:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from tag2box.data.formats.files import refuse_special
-from tag2box.data.remote import RemotePath
+from tag2box.data.remote import RemotePath, refuse_special
 from tag2box.errors import InputError
 
 # The names of 20,000 classes fit.
