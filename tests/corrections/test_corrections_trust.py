@@ -20,13 +20,13 @@ from tag2box.cli import run as run_command
 from tag2box.cli.app import app
 from tag2box.data.formats import cvat
 from tag2box.errors import Tag2BoxError
-from tag2box.review import learning
 from tag2box.review.boxes import load_boxes, review_key
 from tag2box.review.exchange import import_corrections
-from tag2box.review.learning import Learning
 from tag2box.review.session import Session
+from tag2box.run import learning
 from tag2box.run.corrections import corrected_boxes
 from tag2box.run.folder import RunFolder, fit_run
+from tag2box.run.learning import Learning
 from tag2box.runtime.files import checked_json
 
 ELSEWHERE = "the corrections of 1 photos are left out"

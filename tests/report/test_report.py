@@ -21,7 +21,8 @@ from tag2box.neighbors.search import group_neighbors
 from tag2box.report.charts import LEFT, gain_chart, recall_chart
 from tag2box.report.content import ClassRecords, build_content
 from tag2box.report.page import render_page
-from tag2box.report.thumbnails import AFTER, BEFORE, MINED, Thumbnails, votes
+from tag2box.report.thumbnails import AFTER, BEFORE, MINED, Thumbnails
+from tag2box.run.heat_maps import votes
 from tag2box.windows.search import Windows
 
 RED = (220, 20, 20)

@@ -83,7 +83,7 @@ assert list(map_ordered(abs, range(4), workers=2)) == [0, 1, 2, 3]
     "learn again": """
 import time
 from pathlib import Path
-from tag2box.review.learning import Learning
+from tag2box.run.learning import Learning
 learning = Learning(Path("no run"), print)
 learning.start()
 while learning.status["state"] == "working":

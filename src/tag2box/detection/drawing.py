@@ -9,11 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-__all__ = ["AFTER", "BEFORE", "DETECTED", "MINED", "TRUTH", "Picture", "as_picture", "draw_boxes", "fitted"]
+__all__ = [
+    "AFTER",
+    "BEFORE",
+    "DETECTED",
+    "MINED",
+    "TRUTH",
+    "Picture",
+    "as_colors",
+    "as_picture",
+    "draw_boxes",
+    "fitted",
+]
 
 # Told apart by people with any color vision, and by their order of thickness (Okabe and Ito 2008).
 BEFORE, AFTER, DETECTED, TRUTH = "#e69f00", "#009e73", "#56b4e9", "#ffffff"
 MINED = "#cc79a7"  # by negative mining
+# From dark to bright: nine colors of viridis (van der Walt and Smith 2015), mixed in between.
+VIRIDIS = (
+    *((68, 1, 84), (71, 45, 123), (59, 82, 139), (44, 114, 142), (33, 145, 140)),
+    *((40, 174, 128), (94, 201, 98), (173, 220, 48), (253, 231, 37)),
+)
 # JPEG qualities, tried in turn until a picture takes at most so many bytes a pixel: noise costs no more room.
 QUALITIES = (80, 65, 50, 35, 20)
 BYTES_PER_PIXEL = 0.22
@@ -62,3 +78,10 @@ def as_picture(photo: Image.Image, alt: str, caption: str = "", good: bool | Non
         if buffer.tell() <= BYTES_PER_PIXEL * photo.width * photo.height:
             break
     return Picture(buffer.getvalue(), photo.width, photo.height, alt, caption, good)
+
+
+def as_colors(share: NDArray[np.floating]) -> NDArray[np.uint8]:
+    """Numbers in [0, 1] as colors, (h, w, 3)."""
+    at = np.linspace(0, 1, len(VIRIDIS))
+    channels = [np.interp(share, at, values) for values in zip(*VIRIDIS, strict=True)]
+    return np.asarray(np.rint(np.stack(channels, axis=-1)), np.uint8)

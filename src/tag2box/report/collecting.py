@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -22,10 +22,11 @@ from tag2box.neighbors.search import Neighbors, group_neighbors
 from tag2box.report.content import ClassRecords, ReportContent, build_content
 from tag2box.report.page import render_page
 from tag2box.report.tables import suspects_table, verdict_table
-from tag2box.report.thumbnails import Heat, Thumbnails, votes
+from tag2box.report.thumbnails import Thumbnails
 from tag2box.run.card import card_of
 from tag2box.run.corrections import CorrectedBoxes, corrected_boxes
 from tag2box.run.folder import RunFolder
+from tag2box.run.heat_maps import heat_maps_of
 from tag2box.run.same_photos import called_as
 from tag2box.run.suspects import read_suspects
 from tag2box.run.verdict import judge_run
@@ -200,24 +201,6 @@ def _of_class(boxes: Detections | None, c: int) -> dict[int, NDArray[np.float32]
     if boxes is None:
         return {}
     return dict(zip(boxes.image[boxes.label == c].tolist(), boxes.xyxy[boxes.label == c], strict=True))
-
-
-def heat_maps_of(run: RunFolder) -> Callable[[int, int], Heat]:
-    """(class, image) -> the map that its boxes came of: the object map or, in a run without, the votes."""
-    described = run.result("described")
-    windows, maps = described.windows, described.maps
-    if "object_maps" in run.keys:
-        objects = run.result("object_maps")
-        return lambda c, i: Heat(objects(maps[i])[c], *windows.sizes[i].tolist())
-    compared, above = run.result("compared"), run.result("degrees").above
-
-    def heat(c: int, i: int) -> Heat:
-        """Without votes in an image that was not compared."""
-        rows = compared.rows_of(i)
-        degree = above[rows, c] if len(rows) else np.zeros(len(windows[i]))
-        return votes(windows[i], degree.astype(np.float64))
-
-    return heat
 
 
 def _neighbors(run: RunFolder, covers: tuple[Cover, ...]) -> Neighbors:

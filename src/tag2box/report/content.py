@@ -25,8 +25,9 @@ from tag2box.report.sections import (
     picks_and_neighbors,
 )
 from tag2box.report.tables import Table, metric_name, settings_table, summary_table, timing_table
-from tag2box.report.thumbnails import Heat, Thumbnails
+from tag2box.report.thumbnails import Thumbnails
 from tag2box.run.card import Card
+from tag2box.run.heat_maps import Heat
 from tag2box.runtime.units import seconds_in_words
 from tag2box.windows.search import Windows
 

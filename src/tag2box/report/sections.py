@@ -11,7 +11,8 @@ from tag2box.detection.detections import Detections
 from tag2box.evaluation.matching import IGNORED, KINDS, TRUE, align, outcomes
 from tag2box.images import ImageSet
 from tag2box.neighbors.search import Neighbors
-from tag2box.report.thumbnails import AFTER, BEFORE, DETECTED, MINED, TRUTH, Heat, Picture, Thumbnails
+from tag2box.report.thumbnails import AFTER, BEFORE, DETECTED, MINED, TRUTH, Picture, Thumbnails
+from tag2box.run.heat_maps import Heat
 from tag2box.windows.search import Windows
 
 __all__ = ["Picture", "before_and_after", "best_and_worst", "heat_maps", "picks_and_neighbors"]

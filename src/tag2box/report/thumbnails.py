@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from tag2box.cover.votes import vote_map
 from tag2box.data.decoding import Source, read_small
 from tag2box.detection.drawing import (
     AFTER,
@@ -16,10 +15,12 @@ from tag2box.detection.drawing import (
     MINED,
     TRUTH,
     Picture,
+    as_colors,
     as_picture,
     draw_boxes,
     fitted,
 )
+from tag2box.run.heat_maps import Heat
 
 __all__ = [
     "AFTER",
@@ -27,19 +28,10 @@ __all__ = [
     "DETECTED",
     "MINED",
     "TRUTH",
-    "Heat",
     "Picture",
     "Thumbnails",
-    "as_colors",
-    "votes",
     "with_heat",
 ]
-
-# From dark to bright: nine colors of viridis (van der Walt and Smith 2015), mixed in between.
-VIRIDIS = (
-    *((68, 1, 84), (71, 45, 123), (59, 82, 139), (44, 114, 142), (33, 145, 140)),
-    *((40, 174, 128), (94, 201, 98), (173, 220, 48), (253, 231, 37)),
-)
 
 
 @dataclass(frozen=True)
@@ -91,7 +83,7 @@ class Thumbnails:
     def heated(
         self,
         source: Source,
-        heat: "Heat",
+        heat: Heat,
         boxes: Sequence[tuple[NDArray[np.float32], str]],
         alt: str,
     ) -> Picture:
@@ -103,21 +95,6 @@ class Thumbnails:
         return as_picture(mixed, alt)
 
 
-@dataclass(frozen=True)
-class Heat:
-    """A map, (h, w), over the first `width` x `height` pixels of a photo."""
-
-    values: NDArray[np.floating]
-    width: float
-    height: float
-
-
-def votes(windows: NDArray[np.float32], degree: NDArray[np.float64]) -> Heat:
-    """The map of one image's votes."""
-    values, cell = vote_map(windows, degree)
-    return Heat(values, values.shape[1] * cell, values.shape[0] * cell)
-
-
 def with_heat(photo: Image.Image, heat: Heat, scale: float) -> Image.Image:
     """The photo, of `scale` times the size that the map speaks of, under it."""
     colors = Image.fromarray(as_colors(heat.values / max(float(heat.values.max(initial=0)), 1e-12)))
@@ -125,10 +102,3 @@ def with_heat(photo: Image.Image, heat: Heat, scale: float) -> Image.Image:
     over = photo.copy()
     over.paste(colors.resize(size, Image.Resampling.BILINEAR), (0, 0))
     return Image.blend(photo, over, 0.55)
-
-
-def as_colors(share: NDArray[np.floating]) -> NDArray[np.uint8]:
-    """Numbers in [0, 1] as colors, (h, w, 3)."""
-    at = np.linspace(0, 1, len(VIRIDIS))
-    channels = [np.interp(share, at, values) for values in zip(*VIRIDIS, strict=True)]
-    return np.asarray(np.rint(np.stack(channels, axis=-1)), np.uint8)

@@ -15,9 +15,9 @@ from tag2box.data.formats import cvat
 from tag2box.data.reading import read_images
 from tag2box.errors import InputError
 from tag2box.exports.writing import write_detections
-from tag2box.images import ImageSet
 from tag2box.run.corrections import box_id, corrected_boxes, is_replaced
 from tag2box.run.folder import RunFolder
+from tag2box.run.same_photos import PhotoNames
 from tag2box.runtime.files import write_whole
 
 FORMATS = {"coco": "coco-instances", "labelstudio": "labelstudio"}
@@ -94,21 +94,6 @@ def _read(run: RunFolder, file: Path) -> list[cvat.Labelled]:
         if not crowd:
             out[image][1].append((given.classes[label], (x1, y1, x2, y2)))
     return out
-
-
-class PhotoNames:
-    """Photos of the run by id, with or without the suffix of their file, or by a file name of their own."""
-
-    def __init__(self, images: ImageSet) -> None:
-        self._ids = {name: name for name in images.ids}
-        pairs = list(zip(images.ids, images.paths, strict=True))
-        self._ids |= {f"{name}{path.suffix}": name for name, path in pairs}
-        count = Counter(path.stem for path in images.paths)
-        self._stems = {path.stem: name for name, path in pairs if count[path.stem] == 1}
-
-    def find(self, name: str) -> str | None:
-        """The id of that photo; None where the run has none, or several."""
-        return self._ids.get(name) or self._stems.get(Path(name).stem)
 
 
 def export_corrections(run: RunFolder, target: Path, kind: str) -> tuple[int, int]:

@@ -11,7 +11,8 @@ import numpy as np
 from PIL import Image
 
 from tag2box.data.decoding import read_small
-from tag2box.report.thumbnails import Heat, as_colors
+from tag2box.detection.drawing import as_colors
+from tag2box.run.heat_maps import Heat
 from tag2box.runtime.files import read_sealed, write_sealed
 
 __all__ = ["LARGE", "THUMBNAIL", "heat_picture", "is_for_browsers", "small_picture"]

@@ -23,12 +23,11 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.report.collecting import heat_maps_of
-from tag2box.report.thumbnails import Heat
-from tag2box.review.learning import Learning
 from tag2box.review.listing import Wanted
 from tag2box.review.pictures import LARGE, THUMBNAIL, heat_picture, is_for_browsers, small_picture
 from tag2box.review.session import Session
+from tag2box.run.heat_maps import Heat, heat_maps_of
+from tag2box.run.learning import Learning
 from tag2box.web.answers import ERRORS, NOT_KEPT, as_json, body_as_json
 from tag2box.web.guard import Door, Guard
 

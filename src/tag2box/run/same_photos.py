@@ -1,8 +1,10 @@
 """Photos that a run and a data set call by different names: known by their file, or by their content."""
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from tag2box.data.remote import RemotePath
 from tag2box.images import ImageSet
@@ -34,3 +36,18 @@ def _by_content(contents: Sequence[str], truth: ImageSet) -> list[str]:
         if not isinstance(path, RemotePath) and path.is_file():
             names.setdefault(content_hash(path), []).append(name)
     return [names[content].pop() if names.get(content) else "" for content in contents]
+
+
+class PhotoNames:
+    """Photos of the run by id, with or without the suffix of their file, or by a file name of their own."""
+
+    def __init__(self, images: ImageSet) -> None:
+        self._ids = {name: name for name in images.ids}
+        pairs = list(zip(images.ids, images.paths, strict=True))
+        self._ids |= {f"{name}{path.suffix}": name for name, path in pairs}
+        count = Counter(path.stem for path in images.paths)
+        self._stems = {path.stem: name for name, path in pairs if count[path.stem] == 1}
+
+    def find(self, name: str) -> str | None:
+        """The id of that photo; None where the run has none, or several."""
+        return self._ids.get(name) or self._stems.get(Path(name).stem)

@@ -20,8 +20,8 @@ from starlette.routing import Route
 
 from tag2box.data.formats.labelstudio import address_of
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.review.learning import Learning
 from tag2box.review.session import Session
+from tag2box.run.learning import Learning
 from tag2box.serving.fetching import Source
 from tag2box.serving.label_config import Controls, read_config
 from tag2box.serving.label_studio import Annotators

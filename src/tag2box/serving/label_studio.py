@@ -11,8 +11,8 @@ from typing import Any
 from tag2box.corrections import CorrectionLog, new_id
 from tag2box.data.formats.labelstudio import address_of, guesses, rectangles, result
 from tag2box.errors import InputError
-from tag2box.review.exchange import PhotoNames
 from tag2box.review.session import MOST_EVENTS, Session
+from tag2box.run.same_photos import PhotoNames
 from tag2box.serving.label_config import Controls
 
 BY = "labelstudio"

@@ -1,4 +1,4 @@
-"""Learn again: `python -m tag2box.review.learning RUN`, which the page's button starts, in its own process.
+"""Learn again: `python -m tag2box.run.learning RUN`, which the page's button starts, in its own process.
 
 It says how far it is in lines of JSON. `Learning` starts it, and listens.
 """
@@ -30,7 +30,7 @@ class Learning:
         """Start to learn, unless that is under way."""
         with self._lock:
             if self.status["state"] != "working":
-                command = [sys.executable, "-m", "tag2box.review.learning", str(self.folder)]
+                command = [sys.executable, "-m", "tag2box.run.learning", str(self.folder)]
                 self._process = subprocess.Popen(
                     command,
                     stdout=subprocess.PIPE,
