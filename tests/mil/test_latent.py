@@ -3,15 +3,14 @@ import warnings
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.optimize import approx_fprime
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.svm import LinearSVC
 
-from tag2box import Bags, InputError, LatentSVC, SmoothLatentSVC
-from tag2box.mil.affine import Affine
+from tag2box.errors import InputError
+from tag2box.mil import Bags, LatentSVC, SmoothLatentSVC
 from tag2box.mil.convex import ConvexHalf
-from tag2box.mil.losses import LOSSES, SMOOTH
-from tag2box.mil.objective import BagObjective, BagProblem
+from tag2box.mil.losses import LOSSES
+from tag2box.mil.objective import Affine, BagProblem
 from tag2box.mil.smoothing import segment_max, segment_smoothed_max
 
 TIGHT = {"tol": 1e-9, "max_iter": 20_000}
@@ -42,22 +41,6 @@ def latent_objective(model, bags, y):
     w, b = model.coef_[0], model.intercept_[0]
     best = np.array([(np.asarray(x @ w) + b).max() for x in bags])
     return w @ w / 2 + b**2 / 2 + model.C * LOSSES[model.loss](y * best)[0].sum()
-
-
-@pytest.mark.parametrize("loss", SMOOTH)
-@pytest.mark.parametrize("omega", ["l2", "entropy"])
-@pytest.mark.parametrize("bias", [0.0, 1.0, 10.0])
-def test_gradient_is_that_of_finite_differences(loss, omega, bias):
-    bags, y = some_bags(12)
-
-    def maximum(scores, offsets):
-        return segment_smoothed_max(scores, offsets, 0.3, omega)
-
-    objective = BagObjective(problem(bags, y, 0.7, bias), LOSSES[loss], maximum, by_rows=bias != 1.0)
-    theta = np.random.default_rng(5).normal(size=objective.problem.A.n_weights) / 5
-    numeric = approx_fprime(theta, lambda t: objective.loss(objective.scores(t))[0], 1e-7)
-    gradient = objective.adjoint(objective.loss(objective.scores(theta))[1])
-    np.testing.assert_allclose(gradient, numeric, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -275,23 +258,3 @@ def test_degenerate_data_is_survived():
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
                 assert np.isfinite(model.fit(bags, y).decision_function(bags)).all()
-
-
-@pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("bias", [0.0, 3.0])
-def test_scores_and_adjoint_are_those_of_the_whole_matrix(make, bias):
-    """With a shift and without, for few rows that count and for many, and at θ = 0."""
-    rng = np.random.default_rng(5)
-    X, shift = rng.normal(size=(40, 6)), rng.normal(size=40)
-    full = np.hstack([X, np.full((40, 1), bias)]) if bias else X
-    A, plain = Affine(make(X), bias, shift), Affine(make(X), bias)
-    for theta in (np.zeros(full.shape[1]), rng.normal(size=full.shape[1])):
-        np.testing.assert_allclose(A.scores(theta), full @ theta + shift)
-        np.testing.assert_allclose(plain.scores(theta), full @ theta, atol=1e-12)
-    for n in (0, 3, 39):
-        r = np.where(np.arange(40) < n, rng.normal(size=40), 0.0)
-        for by_rows in (False, True):
-            np.testing.assert_allclose(A.adjoint(r, by_rows=by_rows), full.T @ r, atol=1e-12)
-    some = np.array([7, 2, 30])
-    theta = rng.normal(size=full.shape[1])
-    np.testing.assert_allclose(A.take(some).scores(theta), A.scores(theta)[some])

@@ -20,12 +20,10 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from tag2box.mil.affine import as_csr, is_sparse
-from tag2box.mil.bag_estimator import BagEstimator, bag_weights, one_against_rest
+from tag2box.mil.bag_estimator import BagEstimator, bag_weights, check_at_least, one_against_rest
 from tag2box.mil.bag_statistics import segment_mean
-from tag2box.mil.bags import Bags
+from tag2box.mil.bags import Bags, as_csr, is_sparse
 from tag2box.mil.smoothing import segment_max
-from tag2box.runtime.checks import check_at_least
 
 Floats = NDArray[np.float64]
 # What an SVM is fitted to: instances, their signs, and the bag of each.

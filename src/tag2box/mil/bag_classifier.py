@@ -8,11 +8,15 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.parallel import Parallel, delayed
 
 from tag2box.errors import InputError
-from tag2box.mil.affine import Affine, is_sparse
-from tag2box.mil.bag_estimator import BagEstimator, bag_weights, check_positive, one_against_rest
-from tag2box.mil.bags import Bags
-from tag2box.mil.losses import loss_named
-from tag2box.mil.objective import BagProblem, andrews_start
+from tag2box.mil.bag_estimator import (
+    BagEstimator,
+    bag_weights,
+    check_choice,
+    check_positive,
+    one_against_rest,
+)
+from tag2box.mil.bags import Bags, is_sparse
+from tag2box.mil.objective import Affine, BagProblem, andrews_start
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -114,7 +118,7 @@ class BagClassifier(BagEstimator):
             check_positive(name, getattr(self, name))
         if self.max_iter < 1:
             raise InputError(f"max_iter must be at least 1, but it is {self.max_iter}")
-        loss_named(self.loss, self.losses)
+        check_choice("loss", self.loss, self.losses)
         if isinstance(self.init, str) and self.init not in ("andrews", "zeros"):
             raise InputError(f"init must be andrews, zeros or weights, but it is {self.init!r}")
 

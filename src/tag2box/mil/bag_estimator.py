@@ -5,7 +5,7 @@ instances says how (`_instance_scores`), and how a bag's score is made of its in
 `instance_scores` and `witness` follow, too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Real
 from typing import Any
 
@@ -15,8 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tag2box.errors import InputError
-from tag2box.mil.affine import is_sparse
-from tag2box.mil.bags import Bags, as_bags
+from tag2box.mil.bags import Bags, as_bags, is_sparse
 from tag2box.mil.smoothing import segment_max
 
 Floats = NDArray[np.float64]
@@ -182,6 +181,20 @@ def one_against_rest(labels: NDArray[Any], classes: NDArray[Any]) -> list[Floats
         if abs(sign.sum()) == len(sign):
             raise InputError(f"all bags with a weight are on one side of class {name}: add others")
     return signs
+
+
+def check_choice(name: str, value: Any, allowed: Iterable[str]) -> None:
+    """Refuse a name that is not among those allowed."""
+    choices = tuple(allowed)
+    if value not in choices:
+        raise InputError(f"{name} must be one of {', '.join(choices)}, but it is {value!r}")
+
+
+def check_at_least(low: float, **values: float) -> None:
+    """Refuse numbers below `low`, and NaN."""
+    for name, value in values.items():
+        if not value >= low:
+            raise InputError(f"{name} must be at least {low}, but it is {value}")
 
 
 def check_positive(name: str, value: Any) -> None:

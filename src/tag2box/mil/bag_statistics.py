@@ -14,10 +14,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tag2box.errors import InputError
-from tag2box.mil.affine import as_csr, is_sparse
-from tag2box.mil.bag_estimator import finite_bags, known_bags
-from tag2box.mil.bags import Bags
-from tag2box.runtime.checks import check_choice
+from tag2box.mil.bag_estimator import check_choice, finite_bags, known_bags
+from tag2box.mil.bags import Bags, as_csr, is_sparse
 
 
 def segment_mean(bags: Bags) -> Any:

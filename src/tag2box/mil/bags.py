@@ -12,7 +12,19 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tag2box.errors import InputError
-from tag2box.mil.affine import as_csr, is_sparse
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether X is a scipy sparse matrix or array."""
+    return bool(sparse.issparse(X))
+
+
+def as_csr(X: Any) -> Any:
+    """A sparse X as CSR with 32-bit indices where they suffice: scikit-learn's SVMs take no others."""
+    X = X.tocsr()
+    if X.indices.dtype == np.int32 or max(*X.shape, X.nnz) > np.iinfo(np.int32).max:
+        return X
+    return type(X)((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
 
 
 class Bags:

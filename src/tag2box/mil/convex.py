@@ -1,10 +1,10 @@
 """The convex half of the latent SVM: positive bags reduced to one instance, negative bags keep their max.
 
-    min ½‖w‖² + Σ_i c_i ℓ(min_j m_ij),  m_ij = y_i (wᵀx_ij + s_ij)    (a negative bag's max: its least margin)
+    min ½‖w‖² + Σ_i c_i ℓ(min_j m_ij),  m_ij = y_i wᵀx_ij    (a negative bag's max: its least margin)
 
 is solved in its dual, with α_ij >= 0, a_i = Σ_j α_ij and w = Σ α_ij y_i x_ij:
 
-    max -½‖w‖² - Σ_i c_i ℓ*(-a_i / c_i) - Σ_ij α_ij y_i s_ij
+    max -½‖w‖² - Σ_i c_i ℓ*(-a_i / c_i)
 
 by greedy coordinate ascent over the few instances that matter: those that were the least margin of their
 bag once (cutting planes). The duality gap over *all* instances says when it is solved.
@@ -16,12 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import entr
 
-from tag2box.mil.losses import CODES, HINGE, LOSSES, SHARPNESS, SMOOTH_HINGE, SQUARED_HINGE
-from tag2box.mil.objective import BagProblem
+from tag2box.mil.bags import is_sparse
+from tag2box.mil.compiled import kernel
+from tag2box.mil.losses import LOSSES, SHARPNESS
+from tag2box.mil.objective import Affine, BagProblem
 from tag2box.mil.smoothing import segment_max
-from tag2box.runtime.compiled import kernel
 
 Floats = NDArray[np.float64]
+
+# For compiled code.
+HINGE, SQUARED_HINGE, LOGISTIC, SMOOTH_HINGE = range(4)
+CODES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC, "smooth_hinge": SMOOTH_HINGE}
 
 MAX_CUTS = 200
 MAX_SWEEPS = 1000  # of as many steps as there are rows
@@ -92,11 +97,12 @@ class ConvexHalf:
 
     def _ascend(self, tol: float) -> tuple[Floats, float]:
         """Solve the dual over the rows held; returns w and the dual's value."""
-        held = self.A.take(self.rows)
+        held = Affine(self.A.X[self.rows], self.A.bias)
         sign = self.y[self._bag()]
-        K = held.gram() * sign[:, None] * sign
+        products = held.X @ held.X.T
+        products = np.asarray(products.toarray() if is_sparse(products) else products, dtype=np.float64)
+        K = (products + self.A.bias**2) * sign[:, None] * sign
         group, first = np.unique(self._bag(), return_index=True)
-        known = sign * held.shift
         p = Dual(
             K=K,
             offsets=np.append(first, len(self.rows)),
@@ -104,13 +110,13 @@ class ConvexHalf:
             loss=CODES[self.loss],
             alpha=self.alpha,
             a=np.add.reduceat(self.alpha, first),
-            margin=K @ self.alpha + known,
+            margin=K @ self.alpha,
         )
         value, steps = -np.inf, max(len(self.rows), 100)
         for _ in range(MAX_SWEEPS):
             done = _greedy_ascent(p, steps)
-            square = float(p.alpha @ (p.margin - known))
-            value = -square / 2 + _conjugate(p.a, p.cost, self.loss) - float(p.alpha @ known)
+            square = float(p.alpha @ p.margin)
+            value = -square / 2 + _conjugate(p.a, p.cost, self.loss)
             least = np.minimum.reduceat(p.margin, first)
             primal = square / 2 + p.cost @ LOSSES[self.loss](least)[0]
             if done or primal - value <= tol / 4 * primal:

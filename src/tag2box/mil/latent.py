@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from tag2box.mil.bag_classifier import BagClassifier
 from tag2box.mil.convex import ConvexHalf
-from tag2box.mil.losses import CODES, LOSSES
+from tag2box.mil.losses import LOSSES
 from tag2box.mil.objective import BagProblem, warn_not_converged
 from tag2box.mil.smoothing import segment_max
 
@@ -100,7 +100,7 @@ class LatentSVC(BagClassifier):
     [1, 2, 3, 5]
     """
 
-    losses = tuple(CODES)
+    losses = tuple(LOSSES)
 
     def __init__(
         self,

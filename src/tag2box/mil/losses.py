@@ -1,8 +1,8 @@
-"""Losses of the margin m = y f(x): value and derivative together, as L-BFGS wants them.
+"""Losses of the margin m = y f(x): each returns its value and its derivative.
 
-`hinge` is the latent SVM's. The others are smooth, as the smoothed latent SVM needs: `squared_hinge` as in
-scikit-learn's `LinearSVC`, `logistic`, and `smooth_hinge`, the generalized smooth hinge of Rennie and
-Srebro (2005), which becomes the hinge as its sharpness grows; 100 is what the authors' release uses.
+`hinge` is that of the latent SVM. The others are smooth, as the smoothed latent SVM needs: `squared_hinge`
+as in scikit-learn's `LinearSVC`, `logistic`, and `smooth_hinge`, the generalized smooth hinge of Rennie
+and Srebro (2005), which becomes the hinge as its sharpness grows; 100 is that of the authors' release.
 """
 
 from collections.abc import Callable
@@ -10,21 +10,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from tag2box.runtime.checks import check_choice
-from tag2box.runtime.compiled import kernel
+from scipy.special import expit
 
 Floats = NDArray[np.floating[Any]]
 Loss = Callable[[Floats], tuple[Floats, Floats]]
 
 SHARPNESS = 100.0
-# For compiled code.
-HINGE, SQUARED_HINGE, LOGISTIC, SMOOTH_HINGE = range(4)
-CODES = {"hinge": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC, "smooth_hinge": SMOOTH_HINGE}
 
 
 def hinge(m: Floats) -> tuple[Floats, Floats]:
-    """max(0, 1 - m); at m = 1, where there is no derivative, 0."""
+    """max(0, 1 - m); its derivative at m = 1 is taken as 0."""
     slack = 1 - m
     return np.maximum(slack, 0), np.where(slack > 0, -1.0, 0.0)
 
@@ -36,9 +31,8 @@ def squared_hinge(m: Floats) -> tuple[Floats, Floats]:
 
 
 def logistic(m: Floats) -> tuple[Floats, Floats]:
-    """log(1 + exp(-m)), without overflow on either side."""
-    tail = np.exp(-np.abs(m))
-    return np.maximum(-m, 0) + np.log1p(tail), -np.where(m > 0, tail, 1.0) / (1 + tail)
+    """log(1 + exp(-m))."""
+    return np.logaddexp(0, -m), -expit(-m)
 
 
 def smooth_hinge(m: Floats, sharpness: float = SHARPNESS) -> tuple[Floats, Floats]:
@@ -50,33 +44,11 @@ def smooth_hinge(m: Floats, sharpness: float = SHARPNESS) -> tuple[Floats, Float
     return value, power - 1
 
 
-@kernel
-def loss_at(m: float, loss: int) -> tuple[float, float]:
-    """The same of one margin, compiled; loss: one of CODES."""
-    if loss == HINGE:
-        return max(1 - m, 0.0), -1.0 if m < 1 else 0.0
-    if loss == SQUARED_HINGE:
-        slack = max(1 - m, 0.0)
-        return slack * slack, -2 * slack
-    if loss == LOGISTIC:
-        tail = np.exp(-abs(m))
-        return max(-m, 0.0) + np.log1p(tail), -(tail if m > 0 else 1.0) / (1 + tail)
-    inside = min(max(m, 0.0), 1.0)
-    power = inside**SHARPNESS
-    return power * inside / (SHARPNESS + 1) - min(m, 1.0) + SHARPNESS / (SHARPNESS + 1), power - 1
-
-
 LOSSES: dict[str, Loss] = {
     "hinge": hinge,
     "squared_hinge": squared_hinge,
     "logistic": logistic,
     "smooth_hinge": smooth_hinge,
 }
-# What L-BFGS takes.
+# Losses with a continuous derivative, which L-BFGS needs.
 SMOOTH = ("squared_hinge", "logistic", "smooth_hinge")
-
-
-def loss_named(name: str, allowed: tuple[str, ...]) -> Loss:
-    """The loss called `name`, or an `InputError` that lists those `allowed` here."""
-    check_choice("loss", name, allowed)
-    return LOSSES[name]

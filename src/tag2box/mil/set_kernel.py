@@ -15,11 +15,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.validation import check_is_fitted
 
-from tag2box.mil.affine import as_csr, is_sparse
-from tag2box.mil.bag_estimator import check_positive, finite_bags, known_bags
+from tag2box.mil.bag_estimator import check_choice, check_positive, finite_bags, known_bags
 from tag2box.mil.bag_statistics import segment_mean
-from tag2box.mil.bags import Bags
-from tag2box.runtime.checks import check_choice
+from tag2box.mil.bags import Bags, as_csr, is_sparse
 
 Floats = NDArray[np.float64]
 NORMALIZATIONS = ("feature", "averaging")

@@ -1,5 +1,6 @@
 """The latent SVM with a smoothed maximum, f_μ of `smoothing` in the place of f of `latent`, by L-BFGS."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -7,13 +8,10 @@ from numpy.typing import NDArray
 
 from tag2box.errors import InputError
 from tag2box.mil.bag_classifier import BagClassifier
-from tag2box.mil.bag_estimator import check_positive
-from tag2box.mil.lbfgs import lbfgs
-from tag2box.mil.losses import SMOOTH
-from tag2box.mil.objective import BagProblem, warn_not_converged
-from tag2box.mil.one_pass import SmoothedObjective
+from tag2box.mil.bag_estimator import check_choice, check_positive
+from tag2box.mil.losses import LOSSES, SMOOTH
+from tag2box.mil.objective import BagProblem, minimize, warn_not_converged
 from tag2box.mil.smoothing import OMEGAS, segment_smoothed_max
-from tag2box.runtime.checks import check_choice
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -150,9 +148,9 @@ class SmoothLatentSVC(BagClassifier):
         return segment_smoothed_max(scores, offsets, self.mu, self.omega, self.top)[0]
 
     def _solve(self, problem: BagProblem, theta: Floats) -> tuple[Floats, list[float], int]:
-        objective = SmoothedObjective(problem, self.loss, self.mu, self.omega, self.top)
-        curvature = problem.A.curvature(problem.cost.sum())
-        minimum = lbfgs(objective, theta, self.max_iter, self.tol, curvature=curvature)
+        maximum = partial(segment_smoothed_max, mu=self.mu, omega=self.omega, top=self.top)
+        loss = LOSSES[self.loss]
+        minimum = minimize(problem, loss, maximum, theta, max_iter=self.max_iter, tol=self.tol)
         if not minimum.converged:
             warn_not_converged("iterations", self.max_iter)
         return minimum.theta, minimum.trace, len(minimum.trace) - 1

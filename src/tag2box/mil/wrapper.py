@@ -17,10 +17,9 @@ from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from tag2box.errors import InputError
-from tag2box.mil.bag_estimator import BagEstimator, bag_weights
+from tag2box.mil.bag_estimator import BagEstimator, bag_weights, check_choice
 from tag2box.mil.bags import Bags
 from tag2box.mil.smoothing import segment_max
-from tag2box.runtime.checks import check_choice
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -17,10 +17,8 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.cover.greedy import Cover
-from tag2box.mil.affine import Affine
-from tag2box.mil.lbfgs import lbfgs
 from tag2box.mil.losses import LOSSES, SMOOTH
-from tag2box.mil.objective import BagObjective, BagProblem
+from tag2box.mil.objective import Affine, BagProblem, minimize
 from tag2box.runtime.checks import Choice, Range, Seed
 from tag2box.runtime.config import Settings
 from tag2box.runtime.executor import map_threads, n_workers
@@ -207,9 +205,10 @@ def _solve(problem: _Problem) -> _Solved | None:
     y = np.repeat([1.0, -1.0], [len(positives), len(held)])
     cost = np.where(y > 0, c.C * c.positive_weight, c.C)
     bags = BagProblem(A, np.arange(len(rows) + 1), y, cost)
-    theta, values, _ = lbfgs(BagObjective(bags, LOSSES[c.loss], _alone), theta, MAX_ITER, TOL, center)
+    loss_of = LOSSES[c.loss]
+    theta, values, _ = minimize(bags, loss_of, _alone, theta, max_iter=MAX_ITER, tol=TOL, center=center)
     scores = A.scores(theta)
-    loss = cost * LOSSES[c.loss](y * scores)[0]
+    loss = cost * loss_of(y * scores)[0]
     offset = theta if center is None else theta - center
     trace = {
         "objective": values[-1],

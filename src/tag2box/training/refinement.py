@@ -16,6 +16,7 @@ In a class's trace a round has the objective over all windows, how many were hel
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Annotated
 
@@ -23,12 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.description.record import Described
-from tag2box.mil.affine import Affine
 from tag2box.mil.convex import ConvexHalf
-from tag2box.mil.lbfgs import lbfgs
 from tag2box.mil.losses import LOSSES, SMOOTH
-from tag2box.mil.objective import BagProblem
-from tag2box.mil.one_pass import SmoothedObjective
+from tag2box.mil.objective import Affine, BagProblem, minimize
 from tag2box.mil.smoothing import segment_max, segment_smoothed_max
 from tag2box.runtime.checks import Choice, Range
 from tag2box.runtime.config import Settings
@@ -216,10 +214,9 @@ class _Class:
         problem = BagProblem(A, offsets, self.y, self.cost)
         with A.few_threads():
             if self.config.method == "slsvm":
-                objective = SmoothedObjective(problem, self.config.loss, self.config.mu)
-                curvature = A.curvature(self.cost.sum())
-                self.theta = lbfgs(
-                    objective, self.theta, MAX_ITER, self.config.tol, curvature=curvature
+                loss, maximum = LOSSES[self.config.loss], partial(segment_smoothed_max, mu=self.config.mu)
+                self.theta = minimize(
+                    problem, loss, maximum, self.theta, max_iter=MAX_ITER, tol=self.config.tol
                 ).theta
             else:
                 half = ConvexHalf(problem, self.config.loss)
