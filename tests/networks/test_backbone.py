@@ -8,9 +8,8 @@ from PIL import Image
 
 from tag2box.errors import InputError
 from tag2box.networks import efficientnet, openvino_engine
-from tag2box.networks.content import network_hash
 from tag2box.networks.inference import EngineOptions, Part
-from tag2box.networks.network import load_network
+from tag2box.networks.network import load_network, network_hash
 from tag2box.networks.onnx_writer import Graph
 
 LITE0 = "efficientnet-lite0"
@@ -181,25 +180,6 @@ def test_own_network_gets_its_preprocessing(tmp_path, photos, channels, weight):
     order = slice(None, None, 1 if channels == "rgb" else -1)
     expected = (photos[0].mean((0, 1)) - [10, 20, 30]) / [1, 2, 4] * weight
     np.testing.assert_allclose(found, expected[order], rtol=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("toml", "says"),
-    [
-        (None, "needs own.toml"),
-        ("mean = [1, 2, 3]\n", "std as three numbers"),
-        ("mean = 3\nstd = [1, 1, 1]\n", "mean as three numbers"),
-        ("mean = [0, 0, 0]\nstd = [1, nan, 1]\n", "std as three numbers"),
-        ("mean = [0, inf, 0]\nstd = [1, 1, 1]\n", "mean as three numbers"),
-        (f"{PREPARE}sizes = 3\n", "unknown key 'sizes'"),
-        (f'{PREPARE}channels = "gray"\n', "channels must be"),
-        ("mean = [0, 0, 0]\nstd = [1, 0, 1]\n", "not positive"),
-        ("mean = [", "not TOML"),
-    ],
-)
-def test_own_network_with_a_wrong_toml(tmp_path, toml, says):
-    with pytest.raises(InputError, match=says):
-        load_network(own(tmp_path, toml))
 
 
 def test_own_network_names_what_is_missing(tmp_path):

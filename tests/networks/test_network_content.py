@@ -9,7 +9,9 @@ from tests._describing import vectors
 from tag2box.config import Config
 from tag2box.description.config import FeaturesConfig
 from tag2box.errors import InputError
-from tag2box.networks.content import external_files, network_hash
+from tag2box.networks.inference import EngineOptions, Part
+from tag2box.networks.inspection import understand
+from tag2box.networks.network import external_files, load_network, network_hash
 from tag2box.pipeline import description_settings
 from tag2box.runtime.keys import call_key
 
@@ -52,30 +54,68 @@ def test_every_setting_of_the_toml_counts(tmp_path, toml):
     assert network_hash(write_network(tmp_path, toml=toml)) != first
 
 
-def test_tensors_are_found_wherever_they_are():
+def test_tensors_are_found_wherever_they_are(tmp_path):
     def tensor(location):
         made = helper.make_tensor("t", TensorProto.FLOAT, [1], [1.0])
         made.data_location = TensorProto.EXTERNAL
         made.external_data.add(key="offset", value="0")
         made.external_data.add(key="location", value=location)
+        (tmp_path / location).touch()
         return made
 
-    constant = helper.make_node("Constant", [], ["c"], value=tensor("in a node"))
-    inner = helper.make_graph([constant], "inner", [], [], [tensor("in a branch")])
+    names = ["in a branch", "in a node", "indices", "v" * 200, "ü-initializer"]
+    constant = helper.make_node("Constant", [], ["c"], value=tensor(names[1]))
+    inner = helper.make_graph([constant], "inner", [], [], [tensor(names[0])])
     branch = helper.make_node("If", ["i"], ["o"], then_branch=inner, else_branch=inner)
-    sparse = helper.make_sparse_tensor(tensor("values"), tensor("indices"), [1])
-    graph = helper.make_graph([branch], "g", [], [], [tensor("ü/initializer")], sparse_initializer=[sparse])
-    function = helper.make_function("d", "f", [], ["c"], [constant], [helper.make_opsetid("", 13)])
-    data = helper.make_model(graph, functions=[function]).SerializeToString()
-    expected = ("in a branch", "in a node", "indices", "values", "ü/initializer")
-    assert external_files(data) == expected
-    for damaged in (b"", b"\xff" * 99, data[:-3], data[7:], b"\x3a\x7f" + data):
-        assert isinstance(external_files(damaged), tuple)
+    sparse = helper.make_sparse_tensor(tensor(names[3]), tensor(names[2]), [1])
+    graph = helper.make_graph([branch], "g", [], [], [tensor(names[4])], sparse_initializer=[sparse])
+    file = tmp_path / "x.onnx"
+    file.write_bytes(helper.make_model(graph).SerializeToString())
+    assert [path.name for path in external_files(file)] == names
 
 
-def test_a_network_without_other_files_needs_none(tmp_path):
-    write_network(tmp_path, external=None)
-    assert external_files((tmp_path / "own.onnx").read_bytes()) == ()
+@pytest.mark.parametrize("location", ["../secret", "/etc/hostname", "link"])
+@pytest.mark.parametrize("runtime", ["openvino", "onnxruntime"])
+def test_no_weights_are_read_outside_of_the_folder(tmp_path, runtime, location):
+    """Before any runtime opens the network."""
+    folder = tmp_path / "net"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(bytes(12))
+    (folder / "link").symlink_to(tmp_path / "secret")
+    file = write_network(folder, external="w" * len(location))
+    data = (folder / "own.onnx").read_bytes()
+    (folder / "own.onnx").write_bytes(data.replace(b"w" * len(location), location.encode()))
+    with pytest.raises(InputError, match="outside"):
+        Part(load_network(file), (1, 32, 32), EngineOptions(runtime=runtime))
+    with pytest.raises(InputError, match="outside"):
+        understand(folder / "own.onnx")
+
+
+def test_a_network_with_a_loop_is_refused_before_it_runs(tmp_path):
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["on"]), helper.make_node("Relu", ["a"], ["b"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("a", TensorProto.FLOAT, ["n", 3, "h", "w"]),
+        ],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("b", TensorProto.FLOAT, ["n", 3, "h", "w"]),
+        ],
+    )
+    times = numpy_helper.from_array(np.array(2**62), "times")
+    go = numpy_helper.from_array(np.array(True), "forever")
+    image, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 3, "h", "w"]) for name in "xy")
+    loop = helper.make_node("Loop", ["times", "forever", "x"], ["y"], body=body)
+    graph = helper.make_graph([loop], "g", [image], [y], [times, go])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    onnx.save_model(model, tmp_path / "own.onnx")
+    (tmp_path / "own.toml").write_text(TOML)
+    for runtime in ("openvino", "onnxruntime"):
+        with pytest.raises(InputError, match="loop"):
+            Part(load_network(tmp_path / "own.onnx"), (1, 32, 32), EngineOptions(runtime=runtime))
 
 
 def test_swapped_weights_make_another_description(tmp_path):

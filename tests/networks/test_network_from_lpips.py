@@ -11,16 +11,12 @@ import tarfile
 
 import numpy as np
 import pytest
-from tests._describing import described_by
 from typer.testing import CliRunner
 
 from tag2box.cli.app import app
-from tag2box.description.config import FeaturesConfig
-from tag2box.description.describe import describe
 from tag2box.description.whole_photo import WholePhoto
 from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import load_network
-from tag2box.windows.search import WindowsConfig
 
 lpips = pytest.importorskip(
     "examples.network_from_lpips", reason="the package is installed, without its examples"
@@ -142,30 +138,6 @@ def test_maps_are_those_of_plain_sums(network, runtime, size):
     assert_maps(*network, network[0].path.stem, photo, runtime)
 
 
-@pytest.mark.parametrize("network", ["alexnet"], indirect=True)
-def test_alexnet_is_torchvisions_but_for_where_its_cells_are(network):
-    """Its cells, each 8 pixels further than ours: away from the border their numbers are the same."""
-    network, weights = network
-    photo = np.random.default_rng(2).integers(0, 256, (336, 352, 3)).astype(np.uint8)
-    ours = Part(network, (1, 336, 352), EngineOptions("f32"))(photo[None])[0]
-    shifted = slow_maps("alexnet", weights, photo[8:, 8:], pad=0)["conv5"]
-    # A cell looks at 163 pixels: so many are cut off on each side that it sees no border.
-    np.testing.assert_allclose(ours[6:-6, 6:-6], shifted[5:-5, 5:-5], rtol=1e-4, atol=1e-4)
-
-
-def test_a_cell_looks_at_its_own_block(network):
-    """A change in the middle of a block changes its cell and those around it, as many on every side."""
-    network, _ = network
-    h, w = 20, 22
-    photo = np.full((h * 16, w * 16, 3), 128, np.uint8)
-    part = Part(network, (1, h * 16, w * 16), EngineOptions("f32"), end=network.cut)
-    before, (y, x) = part(photo[None]), (9, 12)
-    photo[16 * y + 7 : 16 * y + 9, 16 * x + 7 : 16 * x + 9] = (255, 0, 60)
-    rows, columns = np.nonzero((part(photo[None]) != before).any(axis=-1)[0])
-    assert len(rows) > 1
-    assert (rows.min() + rows.max(), columns.min() + columns.max()) == (2 * y, 2 * x)
-
-
 def test_the_package_understands_it(network):
     network, weights = network
     last = len(weights) - 1
@@ -182,25 +154,6 @@ def test_the_package_understands_it(network):
     assert f"cut out of the map {network.cut}" in result.output
 
 
-@pytest.mark.parametrize(
-    ("network", "cut", "convolution"),
-    [("alexnet", "pool2", 1), ("alexnet", "conv3", 2), ("vgg16", "pool4", 9), ("vgg16", "conv4_3", 9)],
-    indirect=["network"],
-)
-def test_pyramids_of_it(network, cut, convolution):
-    """Of the last map and the one at the cut: its own, or another."""
-    network, weights = network
-    features = FeaturesConfig(
-        network=str(network.path), cut=cut, mode="pyramid", levels=(160, 96), grid=3, precision="f32"
-    )
-    description = described_by(features, windows=WindowsConfig(mode="single", max_windows=5))
-    photo = np.random.default_rng(3).integers(0, 256, (90, 120, 3)).astype(np.uint8)
-    X = describe(photo, description, boxes=[[10, 10, 70, 80], [0, 0, 120, 90]]).X
-    numbers = [9 * weights[f"Conv_{i}"]["bias"].size for i in (len(weights) - 1, convolution)]
-    assert X.shape == (2, sum(numbers))
-    assert all((part.std(axis=1) > 0).all() for part in np.split(X, [numbers[0]], axis=1))
-
-
 class Evil:
     def __reduce__(self):
         return os.system, ("true",)
@@ -214,18 +167,6 @@ def test_only_arrays_are_read(tmp_path, monkeypatch, what):
     monkeypatch.setattr(lpips, "SHA256", hashlib.sha256(path.read_bytes()).hexdigest())
     with pytest.raises(SystemExit, match=r"the weights ask for .*: only arrays are read"):
         lpips.read_weights(path, "alexnet")
-
-
-def test_arrays_are_those_that_were_stored():
-    rng = np.random.default_rng(4)
-    arrays = [rng.normal(size=(2, 3, 4)).astype(np.float32), np.empty(0, np.float32)]
-    arrays.append(np.asfortranarray(arrays[0]))
-    stored = pickle.dumps(arrays, protocol=3).replace(b"numpy._core.multiarray", b"numpy.core.multiarray")
-    for array, read in zip(arrays, lpips.Weights(io.BytesIO(stored)).load(), strict=True):
-        np.testing.assert_array_equal(read.array(), array)
-    stored = pickle.dumps(arrays[0].astype(">f4"), protocol=3).replace(b"numpy._core", b"numpy.core")
-    with pytest.raises(SystemExit, match="not stored as float32"):
-        lpips.Weights(io.BytesIO(stored)).load().array()
 
 
 def test_another_archive_and_another_network_are_refused(tmp_path):

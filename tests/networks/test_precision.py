@@ -10,19 +10,15 @@ from tests._toys import FAST, make_toys
 
 import tag2box as t2b
 from tag2box.config import Config
-from tag2box.description import photos, resolving
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.resolving import measure_precision
 from tag2box.networks import precision
-from tag2box.networks.inference import offered
+from tag2box.networks.openvino_engine import offered
 from tag2box.networks.precision import Speeds, fastest
-from tag2box.pipeline import learn
 from tag2box.run import settings
 from tag2box.run.folder import RunFolder, fit_run
 from tag2box.run.settings import prepare
 from tag2box.runtime.config import read_settings
-from tag2box.runtime.stages import Run
-from tag2box.runtime.store import Store
 
 CONFIG = read_settings(Config(), None, FAST)
 SLOWNESS = {"f32": 0.004, "bf16": 0.001, "f16": 0.006}
@@ -67,11 +63,6 @@ def test_the_fastest_is_chosen_and_said(measured):
     assert str(speeds).startswith("bf16, the fastest here (ms a window: f32 2")
 
 
-def test_f32_stays_where_nothing_is_clearly_faster():
-    assert precision._choose({"f32": 1.0, "bf16": 0.93}).precision == "f32"
-    assert precision._choose({"f32": 1.0, "bf16": 0.8}).precision == "bf16"
-
-
 def test_it_is_measured_once_for_a_network_a_processor_and_a_version(measured, monkeypatch, tmp_path):
     first, _ = measured(SLOWNESS)
     otherwise = SLOWNESS | {"f32": 0.0}
@@ -88,32 +79,6 @@ def test_it_is_measured_once_for_a_network_a_processor_and_a_version(measured, m
     for file in tmp_path.glob("precision-*.json"):
         file.write_text('{"precision": "f')
     assert measured(otherwise)[0].precision == "f32"
-
-
-def test_a_measurement_that_was_changed_is_made_again(measured, tmp_path):
-    first, _ = measured(SLOWNESS)
-    (file,) = tmp_path.glob("precision-*.json")
-    for old, new in (('"bf16"', '"f16"'), (":", ": 1")):
-        file.write_text(file.read_text().replace(old, new, 1))
-        again, compiled = measured(SLOWNESS)
-        assert compiled
-        assert again.precision == first.precision
-
-
-def test_a_cache_that_cannot_be_written_is_no_obstacle(measured, monkeypatch, tmp_path):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path / "file"))
-    assert measured(SLOWNESS)[0].precision == "bf16"
-
-
-@pytest.mark.parametrize("mode", ["shared", "warp"])
-def test_a_real_network_is_measured_in_every_precision(monkeypatch, tmp_path, mode):
-    monkeypatch.setattr(precision, "_file", lambda _content: tmp_path / "measured.json")
-    monkeypatch.setattr(precision, "offered", lambda _device: ("f32", "bf16", "f16"))
-    speeds = measure_precision.__wrapped__(FeaturesConfig(mode=mode, size=64, crop=4))
-    assert list(speeds.ms) == ["f32", "bf16", "f16"]
-    assert min(speeds.ms.values()) > 0
-    assert (tmp_path / "measured.json").is_file()
 
 
 def test_what_this_machine_offers_is_enough_for_auto():
@@ -151,22 +116,3 @@ def test_a_run_keeps_the_precision_that_it_began_with(images, tmp_path, monkeypa
     assert begins_with(tmp_path, precision="f16") == ("f16", "f16, as set")
     assert begins_with(tmp_path, device="CPU")[0] == "f32"  # another device: it is measured
     assert begins_with(tmp_path / "new")[0] == "f32"
-
-
-def test_workers_are_told_the_precision(images, monkeypatch, tmp_path):
-    """They must not each measure: the same bytes whatever their number."""
-    told = []
-
-    class EnoughError(Exception):
-        pass
-
-    def map_ordered(job, *_, **__):
-        told.append(job.args[0].features.precision)
-        raise EnoughError
-
-    monkeypatch.setattr(resolving, "measure_precision", lambda _config: Speeds("f16", {}))
-    monkeypatch.setattr(photos, "map_ordered", map_ordered)
-    hashed = photos.Photos(images.paths, images.ids)
-    with pytest.raises(EnoughError):
-        learn(images, hashed, CONFIG, Run(Store(tmp_path), workers=2))
-    assert told == ["f16"]

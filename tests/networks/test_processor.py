@@ -14,103 +14,63 @@ import pytest
 from tag2box.networks import processor
 from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import load_network
-from tag2box.networks.processor import CAP, guard_onednn, onednn_cap, saturates
-
-AVX2 = {"avx2", "fma"}
-AVX512 = AVX2 | {"avx512f", "avx512vnni", "avx512bf16", "avx512fp16"}
-AMX = AVX512 | {"amx-tile", "amx-bf16", "amx-int8"}
-# eax 0x1D.1: 1024 bytes a tile, 8192 in all; ebx: 8 tiles, 64 bytes a row; ecx: 16 rows.
-PALETTE = (1024 << 16 | 8192, 8 << 16 | 64, 16, 0)
+from tag2box.networks.processor import CAP, abilities, guard_onednn
 
 
-def fake_cpuid(last, leaves):
-    """CPUID of a processor whose last leaf is `last`; beyond it that one is repeated, as Intel does."""
-
-    def cpuid(leaf, subleaf):
-        if (leaf, subleaf) == (0, 0):
-            return (last, 0, 0, 0)
-        return leaves.get((min(leaf, last), subleaf), (0, 0, 0, 0))
-
-    return cpuid
-
-
-@pytest.mark.parametrize(
-    ("features", "cpuid", "cap"),
-    [
-        pytest.param(AMX, fake_cpuid(0x1C, {(0x1C, 0): (7, 7, 7, 7)}), CAP, id="ends before the palettes"),
-        pytest.param(AMX, fake_cpuid(0x20, {}), CAP, id="no palette"),
-        pytest.param(AMX, fake_cpuid(0x20, {(0x1D, 0): (1, 0, 0, 0)}), CAP, id="a palette without tiles"),
-        pytest.param(
-            AMX,
-            fake_cpuid(0x20, {(0x1D, 0): (1, 0, 0, 0), (0x1D, 1): (0, *PALETTE[1:])}),
-            CAP,
-            id="a palette with tiles of no size",
-        ),
-        pytest.param(
-            AMX, fake_cpuid(0x20, {(0x1D, 0): (1, 0, 0, 0), (0x1D, 1): PALETTE}), None, id="AMX that works"
-        ),
-        pytest.param(AMX, None, CAP, id="AMX, but CPUID cannot be read"),
-        pytest.param(AVX512, fake_cpuid(0x1C, {}), None, id="AVX-512"),
-        pytest.param(AVX2, fake_cpuid(0xD, {}), None, id="AVX2"),
-        pytest.param({"neon", "sve"}, None, None, id="ARM"),
-        pytest.param(set(), None, None, id="unknown"),
-    ],
-)
-def test_amx_is_trusted_only_with_its_palettes(features, cpuid, cap):
-    assert onednn_cap(features, cpuid) == cap
-
-
-SMALL_VNNI = AVX2 | {"avxvnni"}
-
-
-@pytest.mark.parametrize(
-    ("features", "limit", "answer"),
-    [
-        (AVX512, "", False),
-        (AVX512, "AVX512_CORE_VNNI", False),
-        (AVX512, "AVX512_CORE", True),
-        (AVX512, "avx2", True),
-        (AVX512, "AVX2_VNNI", True),
-        (SMALL_VNNI, "AVX2_VNNI", False),
-        (SMALL_VNNI, "", False),
-        (AVX2, "", True),
-        (AVX2, "AVX512_CORE_FP16", True),
-    ],
-)
-def test_8_bit_products_overflow_without_vnni(features, limit, answer):
-    assert saturates(features | {"sse2"}, limit) == answer
-    assert not saturates({"neon", "sve"}, limit)
-
-
-@pytest.mark.parametrize("variable", processor.VARIABLES)
-def test_the_limit_is_set_unless_the_user_did(monkeypatch, variable):
-    monkeypatch.setattr(processor, "instructions", lambda: AMX)
-    monkeypatch.setattr(processor, "_read_cpuid", lambda: fake_cpuid(0x1C, {}))
+@pytest.fixture
+def canary(monkeypatch, tmp_path):
+    """`canary(answers)` replaces the canary, by an answer for each limit; returns the calls."""
+    monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path))
     for name in processor.VARIABLES:
         monkeypatch.setenv(name, "")  # so that it is put back, whatever it was
         monkeypatch.delenv(name)
-    monkeypatch.setenv(variable, "AVX2")
-    guard_onednn()
-    assert {name: os.environ.get(name) for name in processor.VARIABLES} == {
-        name: "AVX2" if name == variable else None for name in processor.VARIABLES
-    }
-    monkeypatch.setenv(variable, "")  # as good as not set
+
+    def replace(answers):
+        calls = []
+
+        def run_canary(environment):
+            calls.append(environment.get("ONEDNN_MAX_CPU_ISA", ""))
+            return answers[calls[-1]]
+
+        monkeypatch.setattr(processor, "run_canary", run_canary)
+        processor._abilities.cache_clear()
+        return calls
+
+    yield replace
+    processor._abilities.cache_clear()
+
+
+def test_onednn_is_held_below_what_kills_the_canary(canary):
+    calls = canary({"": (False, ("f32", "int8", "f16")), CAP: (True, ("f32", "bf16"))})
     guard_onednn()
     assert os.environ["ONEDNN_MAX_CPU_ISA"] == CAP
+    assert calls == ["", CAP]
 
 
-def test_cpuid_is_read_where_it_exists():
-    cpuid = processor._read_cpuid()
-    if platform.machine().lower() not in {"x86_64", "amd64"}:
-        assert cpuid is None
-        return
-    last, *name = cpuid(0, 0)
-    assert last >= 7
-    vendor = b"".join(word.to_bytes(4, "little") for word in (name[0], name[2], name[1]))
-    if (info := Path("/proc/cpuinfo")).is_file():
-        assert f"vendor_id\t: {vendor.decode()}\n" in info.read_text()
-    avx2 = bool(cpuid(7, 0)[1] >> 5 & 1)
-    assert avx2 == ("avx2" in processor.instructions())
+def test_a_limit_of_the_user_stays(canary, monkeypatch):
+    monkeypatch.setenv("DNNL_MAX_CPU_ISA", "AVX2")
+    canary({"": (False, ("f32",))})
+    guard_onednn()
+    assert "ONEDNN_MAX_CPU_ISA" not in os.environ
+    assert abilities().precisions == ("f32",)
+
+
+def test_the_canary_is_asked_once_per_machine_and_again_where_its_answer_was_damaged(canary, tmp_path):
+    assert canary({"": (True, ("f32", "int8"))}) == []
+    first = abilities()
+    calls = canary({"": (True, ("f32",))})
+    assert abilities() == first == (("f32", "int8"), "")
+    assert calls == []
+    (file,) = tmp_path.glob("processor-*.json")
+    file.write_text(file.read_text().replace("int8", "bf16"))
+    processor._abilities.cache_clear()
+    assert abilities().precisions == ("f32",)
+
+
+def test_a_canary_that_cannot_be_started_forbids_nothing_and_is_asked_again(canary, tmp_path):
+    canary({"": (False, ()), CAP: (False, ())})
+    assert abilities() == (processor.ALL, "")
+    assert not list(tmp_path.iterdir())
 
 
 BF16 = """
@@ -137,7 +97,7 @@ def test_a_bf16_network_runs_on_this_machine():
 def test_a_run_in_bf16_or_int8_goes_on_where_onednn_is_held_below_it(limit):
     """OpenVINO would fail to compile, or crash: it looks at the processor and not at the limit."""
     environment = {k: v for k, v in os.environ.items() if k not in processor.VARIABLES}
-    says = "from tag2box.networks.inference import offered\nprint(*offered('CPU'))"
+    says = "from tag2box.networks.openvino_engine import offered\nprint(*offered('CPU'))"
     network = BF16.replace("bf16", "int8") + BF16
     answer = subprocess.run(
         [sys.executable, "-c", network + says],

@@ -19,10 +19,9 @@ from tag2box.cli.app import app
 from tag2box.description.config import FeaturesConfig
 from tag2box.errors import InputError
 from tag2box.networks.inference import EngineOptions, Part
-from tag2box.networks.inspection import understand
+from tag2box.networks.inspection import necks, understand
 from tag2box.networks.network import Network, load_network, network_toml
 from tag2box.networks.openvino_engine import read_model
-from tag2box.networks.shapes import necks
 
 NAMES = ("output", "cut", "patch", "class_tokens", "register_tokens", "size")
 CNN = ("map", "residual1", None, 0, 0, None)

@@ -13,17 +13,14 @@ from tag2box._version import __version__
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.resolving import measure_precision
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.networks.inference import offered
-from tag2box.networks.openvino_engine import devices
-from tag2box.networks.processor import guard_onednn, instructions
+from tag2box.networks.openvino_engine import devices, offered
+from tag2box.networks.processor import guard_onednn, instructions, processor_name
 from tag2box.run.notes import package_version, read_json, result_packages
 from tag2box.runtime.executor import n_workers
 from tag2box.runtime.files import cache_folder, unchecked
 from tag2box.runtime.parts import BROKEN
 from tag2box.runtime.units import bytes_in_words
 
-# Instructions that decide how fast a network is, in LLVM's names.
-TELLING = ("avx2", "avx512f", "avx512vnni", "avx512bf16", "avx512fp16", "amx-tile", "neon", "bf16")
 # What people set, and wonder later why it is slow.
 VARIABLES = re.compile(
     r"TAG2BOX_(CACHE|CACHE_GB|DATA|RUN)|(OMP|MKL|OPENBLAS|NUMBA)_NUM_THREADS|(ONEDNN|DNNL)_.*|LOKY_.*"
@@ -76,20 +73,11 @@ def examine(run: Path | None = None) -> dict[str, Any]:
 
 def _processor() -> dict[str, Any]:
     return {
-        "name": _processor_name(),
+        "name": processor_name(),
         "cores": os.cpu_count() or 1,
         "workers": n_workers(None),
-        "instructions": [name for name in TELLING if name in instructions()],
+        "instructions": instructions(),
     }
-
-
-def _processor_name() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return platform.processor() or platform.machine()
-    named = re.search(r"^model name\s*:\s*(.+)$", text, flags=re.MULTILINE)
-    return named[1] if named else platform.machine()
 
 
 def _memory() -> dict[str, int | None]:

@@ -25,7 +25,7 @@ from tag2box.description.record import Described, Maps, Raw
 from tag2box.description.resolving import DescriptionConfig, engine_options, network_of
 from tag2box.description.whole_photo import Seen, WholePhoto
 from tag2box.errors import InputError
-from tag2box.networks.content import network_hash
+from tag2box.networks.network import network_hash
 from tag2box.windows.record import Windows
 from tag2box.windows.search import search_windows
 

@@ -13,10 +13,9 @@ from typing import Any
 from tag2box.description.config import FeaturesConfig, MapsConfig
 from tag2box.description.modes import BATCH
 from tag2box.errors import InputError
-from tag2box.networks.content import network_hash
 from tag2box.networks.engine import EngineOptions
 from tag2box.networks.inference import Part
-from tag2box.networks.network import Network, load_network
+from tag2box.networks.network import Network, load_network, network_hash
 from tag2box.networks.precision import Speeds, fastest
 from tag2box.runtime.files import known_hash
 from tag2box.runtime.packing import stored

@@ -15,7 +15,7 @@ from tag2box.networks.engine import PRECISIONS, Engine, EngineOptions
 from tag2box.networks.network import Network
 from tag2box.runtime.checks import check_choice
 
-__all__ = ["PRECISIONS", "EngineOptions", "Part", "offered"]
+__all__ = ["EngineOptions", "Part"]
 
 Floats = NDArray[np.float32]
 
@@ -113,14 +113,6 @@ def _engine(options: EngineOptions) -> Callable[..., Engine]:
     from tag2box.networks.openvino_engine import OpenVino
 
     return OpenVino
-
-
-def offered(device: str) -> tuple[str, ...]:
-    """The precisions that OpenVINO can compute in on a device, f32 first."""
-    from tag2box.networks.openvino_engine import capabilities
-
-    words = capabilities(device)
-    return tuple(precision for precision, word in PRECISIONS.items() if word in words)
 
 
 def _filled(x: NDArray[Any], n: int) -> NDArray[Any]:

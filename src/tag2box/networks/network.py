@@ -18,18 +18,36 @@ ONNX file with a TOML of the same name beside it, which `tag2box network check` 
 """
 
 import hashlib
+import re
 import tomllib
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.networks import efficientnet
+from tag2box.runtime.checks import Choice, Range, conform
 from tag2box.runtime.config import toml_value
-from tag2box.runtime.files import cache_folder, known_hash, write_whole
+from tag2box.runtime.files import cache_folder, known_hash, to_json, write_whole
 
 # Raised when the graphs that `networks` writes change: it names the cached files.
 GRAPH_VERSION = 1
+# A protocol buffer writes where a tensor lies as {"location": file}: the key, then the length of the name in
+# one or two bytes of which the first may have its highest bit set, then the name.
+LOCATION = re.compile(rb"\x0a\x08location\x12([\x80-\xff]?[\x00-\x7f])", re.DOTALL)
+Color = Annotated[tuple[Annotated[float, Range(-1e6, 1e6)], ...], Range(3, 3)]
+Tokens = Annotated[int, Range(0, 512)]
+Side = Annotated[int, Range(16, 4096)]
+# What a TOML may say.
+KEYS: dict[str, Any] = {
+    **dict.fromkeys(("input", "output", "cut"), str),
+    **dict.fromkeys(("mean", "std"), Color),
+    "channels": Annotated[str, Choice("rgb", "bgr")],
+    "patch": Annotated[int, Range(1, 512)],
+    **dict.fromkeys(("class_tokens", "register_tokens"), Tokens),
+    "size": Side | Annotated[tuple[Side, ...], Range(2, 2)],
+}
 
 
 @dataclass(frozen=True)
@@ -71,10 +89,9 @@ class Network:
 
 def load_network(name: str | Path) -> Network:
     """The network of that name, or of that ONNX file; built-in ones are written to the cache once."""
-    if str(name) in efficientnet.VARIANTS:
+    if (variant := efficientnet.VARIANTS.get(str(name))) is not None:
         path, int8 = (_cached(str(name), int8=int8) for int8 in (False, True))
-        cut, last = _MAPS[str(name)]
-        return Network(path, "image", last, (127.0,) * 3, (128.0,) * 3, "rgb", cut, int8=int8)
+        return Network(path, "image", variant.last, (127.0,) * 3, (128.0,) * 3, "rgb", variant.cut, int8=int8)
     path = Path(name)
     if path.suffix != ".onnx":
         raise InputError(f"no network {name!s}: give {', '.join(efficientnet.VARIANTS)} or an .onnx file")
@@ -83,23 +100,17 @@ def load_network(name: str | Path) -> Network:
     return _described(path, path.with_suffix(".toml"))
 
 
-# Where to cut (the last map of stride 16) and what to pool (before the 1x1 convolution to 1280
-# channels), by what docs/features.md has measured with lite0.
-_MAPS = {
-    "efficientnet-lite0": ("block10", "block15"),
-    "efficientnet-lite1": ("block14", "block20"),
-    "efficientnet-lite2": ("block14", "block20"),
-}
-
-
 def _cached(name: str, *, int8: bool) -> Path:
     """The ONNX file of a built-in network, written at its first use, and again where it was damaged."""
     form = "-int8" if int8 else ""
     path = cache_folder() / f"{name}{form}-{efficientnet.VARIANTS[name].sha256[:8]}-v{GRAPH_VERSION}.onnx"
     seal = path.with_suffix(".sha256")
     weights = efficientnet.weights_file(name)
-    if _is_sealed(path, seal):
-        return path
+    try:
+        if known_hash(path) == seal.read_text(encoding="ascii").strip():
+            return path
+    except (OSError, UnicodeDecodeError):  # not there, or damaged
+        pass
     graph = efficientnet.to_onnx(name, weights, int8=int8)
     try:
         write_whole(path, graph)
@@ -109,14 +120,6 @@ def _cached(name: str, *, int8: bool) -> Path:
             f"cannot write {path} ({error.__cause__}): set TAG2BOX_CACHE to a folder that can be written"
         ) from error
     return path
-
-
-def _is_sealed(path: Path, seal: Path) -> bool:
-    """Whether the file holds what was written to it, by the hash that was written after it."""
-    try:
-        return known_hash(path) == seal.read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return False
 
 
 def _described(path: Path, toml: Path) -> Network:
@@ -130,59 +133,55 @@ def _described(path: Path, toml: Path) -> Network:
         given = tomllib.loads(toml.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{toml} is not TOML: {error}") from error
-    known = {f.name for f in fields(Network)} - {"path", "int8"}
-    unknown = sorted(set(given) - known)
-    if unknown:
-        raise InputError(f"{toml} has the unknown key {unknown[0]!r}: known are {', '.join(sorted(known))}")
-    _check_names(given, toml)
-    _read_colors(given, toml)
-    _read_sizes(given, toml)
-    return Network(path, **given)
-
-
-def _check_names(given: dict[str, Any], toml: Path) -> None:
-    for key in ("input", "output", "cut"):
-        if not isinstance(given.get(key, ""), str):
-            raise InputError(f"{toml}: {key} must be the name of a tensor, but it is {given[key]!r}")
-    if given.get("channels", "rgb") not in ("rgb", "bgr"):
-        raise InputError(f'{toml}: channels must be "rgb" or "bgr", but it is {given["channels"]!r}')
-
-
-def _read_colors(given: dict[str, Any], toml: Path) -> None:
-    for key in ("mean", "std"):
-        value = given.get(key)
-        if not (isinstance(value, list) and len(value) == 3 and all(map(_is_number, value))):
-            raise InputError(f"{toml} must give {key} as three numbers, for red, green and blue of 0..255")
-        given[key] = tuple(float(x) for x in value)
-    if min(given["std"]) <= 0:
+    if unknown := sorted(given.keys() - KEYS):
+        raise InputError(f"{toml} has the unknown key {unknown[0]!r}: known are {', '.join(sorted(KEYS))}")
+    if missing := [key for key in ("mean", "std") if key not in given]:
+        raise InputError(f"{toml} must give {missing[0]} as three numbers, for red, green and blue of 0..255")
+    values = {key: conform(value, KEYS[key], f"{toml}: {key}") for key, value in given.items()}
+    if min(values["std"]) <= 0:
         raise InputError(f"{toml} has a std that is not positive")
-
-
-def _read_sizes(given: dict[str, Any], toml: Path) -> None:
-    for key, least in (("patch", 1), ("class_tokens", 0), ("register_tokens", 0)):
-        if not _is_whole(given.get(key, least), least, 512):
-            raise InputError(f"{toml}: {key} must be a number from {least} to 512, but it is {given[key]!r}")
-    size = given.get("size")
-    if size is None:
-        return
-    sides = [size, size] if isinstance(size, int) else size
-    if not (isinstance(sides, list) and len(sides) == 2 and all(_is_whole(x, 16, 4096) for x in sides)):
-        raise InputError(f"{toml}: size must be height and width, from 16 to 4096, but it is {size!r}")
-    given["size"] = tuple(sides)
-
-
-def _is_whole(x: object, least: int, most: int) -> bool:
-    return type(x) is int and least <= x <= most
+    if isinstance(side := values.get("size"), int):
+        values["size"] = side, side
+    return Network(path, **values)
 
 
 def network_toml(network: Network) -> str:
     """The TOML that describes `network`, to lie beside its ONNX file."""
-    values = {f.name: getattr(network, f.name) for f in fields(Network) if f.name not in ("path", "int8")}
-    keep = {"mean", "std"} | {
-        f.name for f in fields(Network) if f.name in values and values[f.name] != f.default
-    }
-    return "".join(f"{name} = {toml_value(value)}\n" for name, value in values.items() if name in keep)
+    default = Network(network.path)
+    values = {key: getattr(network, key) for key in KEYS}
+    return "".join(
+        f"{key} = {toml_value(value)}\n"
+        for key, value in values.items()
+        if key in ("mean", "std") or value != getattr(default, key)
+    )
 
 
-def _is_number(x: object) -> bool:
-    return isinstance(x, int | float) and abs(x) < 1e6  # neither infinite nor NaN
+def network_hash(network: Network | str) -> str:
+    """64 hexadecimal digits that change with any weight, also of its 8-bit form, and with the TOML."""
+    network = load_network(network) if isinstance(network, str) else network
+    graphs = [network.path] if network.int8 is None else [network.path, network.int8]
+    files = [known_hash(path) for graph in graphs for path in (graph, *external_files(graph))]
+    feed = [network.input, network.output, network.mean, network.std, network.channels, network.cut]
+    tokens = [network.patch, network.class_tokens, network.register_tokens, network.size]
+    return hashlib.sha256(to_json([files, feed, tokens]).encode()).hexdigest()
+
+
+def external_files(graph: Path) -> list[Path]:
+    """The files that an ONNX file keeps weights in; refused where one is missing or outside of its folder."""
+    files = [graph.parent / name for name in _locations(graph, known_hash(graph))]
+    for file in files:
+        if not file.resolve().is_relative_to(graph.parent.resolve()):
+            raise InputError(f"{graph} keeps weights in {file}, outside of its folder: put them beside it")
+        if not file.is_file():
+            raise InputError(f"{graph} keeps weights in {file}, which is not there: put it beside it")
+    return files
+
+
+@lru_cache(maxsize=16)
+def _locations(graph: Path, _content: str) -> tuple[str, ...]:
+    content, names = graph.read_bytes(), set()
+    for match in LOCATION.finditer(content):
+        low, *high = match[1]
+        size = (low & 0x7F) + 128 * sum(high)
+        names.add(content[match.end() : match.end() + size].decode("utf-8", "replace").replace("\0", "?"))
+    return tuple(sorted(names))

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from tag2box.errors import InputError, install_command
 from tag2box.networks.engine import EngineOptions
-from tag2box.networks.network import Network
-from tag2box.networks.subgraph import part_of
+from tag2box.networks.network import Network, external_files
 
 # Our names of the devices, in the order in which "auto" takes them.
 PROVIDERS = {
@@ -134,3 +133,57 @@ def _refusal(network: Network, batch: NDArray[Any], error: Exception) -> str:
 
 def _line(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def part_of(network: Network, start: str | None, end: str | None) -> bytes:
+    """The ONNX file of the part of `network` from the tensor `start` to `end`; None is its input, its output.
+
+    The number and the size of images are left open, unless the network takes one size alone.
+    """
+    import onnx
+
+    external_files(network.path)
+    try:
+        model = onnx.load(network.path)
+        graph = model.graph
+        if any(node.op_type in ("Loop", "Scan") for node in graph.node):
+            raise InputError(f"{network.path} holds a loop, which may never end: export it unrolled")
+        weights = {value.name for value in graph.initializer}
+        images = [value for value in graph.input if value.name not in weights]
+        image = _named("input", network, network.input, images)
+        if network.size is None:
+            for axis, name in ((0, "n"), (2, "h"), (3, "w")):
+                image.type.tensor_type.shape.dim[axis].dim_param = name
+        target = end or network.output or _named("output", network, None, graph.output).name
+        del graph.value_info[:]  # sizes that hold no longer
+        model = onnx.shape_inference.infer_shapes(model)
+        graph = model.graph
+        inside = {name for node in graph.node for name in node.output}
+        if target not in inside:
+            names = ", ".join(value.name for value in graph.output)
+            raise InputError(f"{network.path.name} has no tensor {target!r}: its outputs are {names}")
+        known = {value.name for value in (*graph.value_info, *graph.output)}
+        for name in {target, start or target} - known:
+            kind = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None] * 4)
+            graph.value_info.append(kind if name == start else onnx.ValueInfoProto(name=name))
+        part = onnx.utils.Extractor(model).extract_model([start or image.name], [target])
+        if start is not None:
+            for axis in (0, 2, 3):
+                part.graph.input[0].type.tensor_type.shape.dim[axis].Clear()
+        del part.graph.value_info[:]
+        return bytes(part.SerializeToString())
+    except InputError:
+        raise
+    except Exception as error:  # of onnx, or of protobuf
+        raise InputError(f"{network.path} cannot be read as ONNX: {_line(error)}") from error
+
+
+def _named(what: str, network: Network, name: str | None, values: Any) -> Any:
+    """The value of that name, or the only one."""
+    names = [value.name for value in values]
+    if name is None and len(names) == 1:
+        return values[0]
+    if name not in names:
+        asked = f"has no {what} {name!r}" if name else f"has several {what}s"
+        raise InputError(f"{network.path.name} {asked}: name one of {', '.join(names)} as {what} in its TOML")
+    return values[names.index(name)]

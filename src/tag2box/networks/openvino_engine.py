@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import InputError
-from tag2box.networks.engine import EngineOptions
-from tag2box.networks.network import Network
-from tag2box.networks.processor import computes_halves, guard_onednn, instructions, saturates
+from tag2box.networks.engine import PRECISIONS, EngineOptions
+from tag2box.networks.network import Network, external_files
+from tag2box.networks.processor import abilities, guard_onednn
 
 if TYPE_CHECKING:
     import openvino as ov
+
+LOOPS = frozenset({"Loop", "TensorIterator"})
 
 
 class OpenVino:
@@ -40,7 +42,7 @@ class OpenVino:
         if options.precision == "int8":
             rounded = network.rounded()
             # Overflowing sums are further from a run's 8-bit numbers than exact ones are.
-            network = network if device == "CPU" and _saturates() else rounded
+            network = rounded if device != "CPU" or "int8" in abilities().precisions else network
         model = _part(network, start, end, grid)
         if network.size is not None and start is None:
             shape = _own_batch(model, shape)
@@ -103,34 +105,26 @@ def _own_batch(model: "ov.Model", shape: tuple[int, int, int]) -> tuple[int, int
 
 def _settings(options: EngineOptions, available: list[str]) -> tuple[str, dict[str, Any]]:
     """OpenVINO's device and settings."""
-    device = _device(options.device, available)
+    device, precision = _device(options.device, available), options.precision
     settings: dict[str, Any] = {"NUM_STREAMS": options.threads}
     if device == "CPU":
         settings["INFERENCE_NUM_THREADS"] = options.threads
         # Every process would bind its first thread to the first core: workers would share that one.
         settings["ENABLE_CPU_PINNING"] = False
+        if precision not in abilities().precisions:
+            precision = "f32"
     # Around 8-bit convolutions f32 is faster than bf16, where both are there.
-    in_f32 = options.precision == "int8" or (device == "CPU" and not computes_halves())
-    settings["INFERENCE_PRECISION_HINT"] = "f32" if in_f32 else options.precision
+    settings["INFERENCE_PRECISION_HINT"] = "f32" if precision == "int8" else precision
     return device, settings
 
 
-def capabilities(device: str) -> list[str]:
-    """OpenVINO's words for what a device can do."""
+def offered(device: str) -> tuple[str, ...]:
+    """The precisions that a device computes in, f32 first: of those that it names, those that it computes."""
     core = _core()
     name = _device(device, core.available_devices)
-    words: list[str] = core.get_property(name, "OPTIMIZATION_CAPABILITIES")
-    return words if name != "CPU" else [word for word in words if word not in _not_here()]
-
-
-def _not_here() -> set[str]:
-    """What OpenVINO says of the processor that is not so: it fails there, or comes out wrong."""
-    return (set() if computes_halves() else {"BF16", "FP16"}) | ({"INT8"} if _saturates() else set())
-
-
-@lru_cache(maxsize=1)
-def _saturates() -> bool:
-    return saturates(instructions())
+    words = core.get_property(name, "OPTIMIZATION_CAPABILITIES")
+    able = abilities().precisions if name == "CPU" else tuple(PRECISIONS)
+    return tuple(precision for precision, word in PRECISIONS.items() if word in words and precision in able)
 
 
 def devices() -> dict[str, str]:
@@ -180,11 +174,16 @@ def _part(network: Network, start: str | None, end: str | None, grid: int | None
 
 
 def read_model(path: Path) -> "ov.Model":
-    """The graph of an ONNX file."""
+    """The graph of an ONNX file, which keeps no weights outside of its folder and has no loops."""
+    external_files(path)
     try:
-        return _core().read_model(path)
+        model = _core().read_model(path)
     except RuntimeError as error:
         raise InputError(f"{path} cannot be read as ONNX: {reason(error)}") from error
+    for operation in model.get_ops():
+        if operation.get_type_name() in LOOPS:
+            raise InputError(f"{path} holds a loop, which may never end: export it unrolled")
+    return model
 
 
 def compiled_graph(content: bytes | Path, threads: int = 1) -> Any:

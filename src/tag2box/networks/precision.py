@@ -17,7 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import Tag2BoxError
-from tag2box.networks.inference import PRECISIONS, Part, offered
+from tag2box.networks.engine import PRECISIONS
+from tag2box.networks.inference import Part
+from tag2box.networks.openvino_engine import offered
 from tag2box.networks.processor import identity
 from tag2box.runtime.files import cache_folder, checked_json, unchecked, write_whole
 

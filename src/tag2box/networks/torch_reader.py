@@ -1,16 +1,15 @@
 """Read the tensors of an old-style torch file (before torch 1.6: pickles, then raw storages) without torch.
 
 A pickle can run anything. This one cannot: the file's sha256 must be the known one, and the unpickler knows
-three names, an ordered dict, a tensor and a float or integer storage, and refuses every other. The layout:
-a magic number, the protocol version, a dict of machine facts, the state dict, the keys of the storages in
-order, then for each storage its length (int64) and its numbers, all little endian.
+an ordered dict, a tensor and a float or integer storage, and refuses every other name. The layout: a magic
+number, the protocol version, a dict of machine facts, the state dict, the keys of the storages in order, then
+for each storage its length (int64) and its numbers, all little endian.
 """
 
 import hashlib
+import io
 import pickle
 from collections import OrderedDict
-from collections.abc import Callable
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -42,66 +41,48 @@ def read_state_dict(path: Path, sha256: str) -> State:
 
 def parse_state(data: bytes) -> State:
     """The tensors in the bytes of a torch file, whatever their sha256."""
-    stream = BytesIO(data)
+    stream = io.BytesIO(data)
     try:
-        magic, _version, machine = (_Nothing(stream).load() for _ in range(3))
+        magic, _version, machine, tensors, keys = (_Tensors(stream).load() for _ in range(5))
         if magic != MAGIC or not machine["little_endian"]:
             raise InputError("not an old-style little-endian torch file: its magic number is another")
-        unpickler = _Tensors(stream)
-        tensors = unpickler.load()
-        storages = {key: _storage(stream, *unpickler.storages[key]) for key in _Nothing(stream).load()}
-        return {name: tensor(storages) for name, tensor in tensors.items()}
+        kinds = {key: (dtype, length) for (key, dtype, length), *_ in tensors.values()}
+        storages = {key: _storage(stream, *kinds[key]) for key in keys}
+        return {name: _tensor(storages[kind[0]], *view) for name, (kind, *view) in tensors.items()}
     except InputError:
         raise
     except Exception as error:  # a broken pickle may raise anything
         raise InputError(f"not a torch file of plain tensors: {error!r}") from error
 
 
-class _Nothing(pickle.Unpickler):
-    """Numbers, strings, lists and dicts; no name at all."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        raise InputError(f"the torch file asks for {module}.{name}: only tensors are read")
-
-
-class _Tensors(_Nothing):
-    """A state dict whose tensors are still functions of the storages, which come later in the file."""
-
-    def __init__(self, stream: BytesIO) -> None:
-        super().__init__(stream)
-        self.storages: dict[str, tuple[np.dtype[Any], int]] = {}
+class _Tensors(pickle.Unpickler):
+    """A state dict whose tensors are (storage, offset, shape, strides, ...): the storages come later."""
 
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) == ("collections", "OrderedDict"):
             return OrderedDict
         if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return _tensor
+            return lambda *view: view
         if module == "torch" and name in DTYPES:
             return name
-        return super().find_class(module, name)
+        raise InputError(f"the torch file asks for {module}.{name}: only tensors are read")
 
-    def persistent_load(self, pid: Any) -> str:
+    def persistent_load(self, pid: Any) -> tuple[str, np.dtype[Any], int]:
         _kind, storage, key, _device, length, _view = pid
-        self.storages[key] = (DTYPES[storage], length)
-        return str(key)
+        return str(key), DTYPES[storage], length
 
 
 def _tensor(
-    key: str, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_unused: Any
-) -> Callable[[State], NDArray[Any]]:
-    def view(storages: State) -> NDArray[Any]:
-        storage = storages[key]
-        size = storage.itemsize
-        # NumPy refuses what would reach outside of the storage.
-        tensor: NDArray[Any] = np.ndarray(
-            shape, storage.dtype, storage, offset * size, tuple(step * size for step in strides)
-        )
-        return tensor.copy(order="C")
-
-    return view
+    storage: NDArray[Any], offset: int, shape: tuple[int, ...], strides: tuple[int, ...], *_unused: Any
+) -> NDArray[Any]:
+    size = storage.itemsize  # NumPy refuses what would reach outside of the storage
+    tensor: NDArray[Any] = np.ndarray(
+        shape, storage.dtype, storage, offset * size, tuple(step * size for step in strides)
+    )
+    return tensor.copy(order="C")
 
 
-def _storage(stream: BytesIO, dtype: np.dtype[Any], length: int) -> NDArray[Any]:
+def _storage(stream: io.BytesIO, dtype: np.dtype[Any], length: int) -> NDArray[Any]:
     written = int.from_bytes(stream.read(8), "little")
     data = stream.read(length * dtype.itemsize)
     if written != length or len(data) != length * dtype.itemsize:
