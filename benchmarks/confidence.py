@@ -23,7 +23,6 @@ import tag2box as t2b
 from benchmarks import DATA, Skip
 from tag2box.description.describe import describe
 from tag2box.description.record import Described, Maps
-from tag2box.detection.config import WORTH
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.matching import IGNORED, TRUE, outcomes
 from tag2box.images import known_tags
@@ -49,6 +48,8 @@ LEAST_SCORE = -4.0
 # Where the middle begins, whose boxes are shown at 0.5. F1, in the mean over the sets, is best from 0.3 on;
 # this is the smallest middle within a point of it (docs/experiments).
 BEGINNING = 0.35
+# Boxes below this confidence do not count in the errors: fewer than one in ten is right.
+LEAST = 0.1
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ def middle(table, sets):
     return BEGINNING, float(p[order][min(np.searchsorted(right, 0.5), len(p) - 1)])
 
 
-def calibration_error(sure, right, least=WORTH):
+def calibration_error(sure, right, least=LEAST):
     kept = sure >= least
     bins = np.minimum((sure[kept] * 10).astype(int), 9)
     gaps = [abs((sure[kept] - right[kept])[bins == b].sum()) for b in range(10)]
@@ -233,7 +234,7 @@ def class_gap(sure, boxes):
 
 def line(name, kind, sure, boxes):
     half = sure >= 0.5
-    found = [boxes.right[half].sum() / max(boxes.right[sure >= t].sum(), 1) for t in (-np.inf, WORTH)]
+    found = [boxes.right[half].sum() / max(boxes.right[sure >= t].sum(), 1) for t in (-np.inf, LEAST)]
     precision = boxes.right[half].mean() if half.any() else np.nan
     ranked = [100 * mean_ap(score, boxes) for score in (boxes.margin, sure)]
     return (

@@ -130,8 +130,8 @@ def _detections(root):
     found = Detections([0, 1, 1], [[1, 2, 9, 8]] * 3, [0.5, -1.25, 3], [0, 1, 0], images.ids, NAMES)
     for kind, name in {
         "csv": "found.csv",
-        "coco": "results.json",
-        "coco-instances": "boxes.json",
+        "coco-results": "results.json",
+        "coco": "boxes.json",
         "comp4": "comp4",
     }.items():
         file = write_detections(found, images, root / name, kind)[0]

@@ -12,6 +12,7 @@ from tests._schemas import check_printed
 from tests._toys import FAST, events, make_toys, make_truth
 from typer.testing import CliRunner
 
+from tag2box import read_images
 from tag2box.cli.app import app, main
 from tag2box.run.folder import RunFolder
 from tag2box.runtime.store import Store
@@ -96,9 +97,29 @@ def test_detect_evaluate_export(toys, run, call, tmp_path):
     assert json.loads(again)["scores"] == answer["scores"]
     _, text, _ = call("evaluate", boxes, "--truth", truth, "--split", "test")
     assert "voc07 AP" in text
+    coco = run / "detections.coco.json"  # stands alone: file names, class names and scores
+    assert json.loads(call("evaluate", coco, "--truth", truth, "--split", "test", "--json")[1])["scores"]
     status, out, _ = call("export", run, "--format", "yolo", "--out", tmp_path / "labels", "--json")
     assert status == 0
     assert json.loads(out)["boxes"] >= 6
+
+
+def test_no_box_is_written_for_a_photo_that_was_replaced(toys, call, tmp_path):
+    photos = shutil.copytree(toys, tmp_path / "toys")
+    words = ("run", photos, "--tags", photos / "tags.csv", "--out", tmp_path / "run", "--workers", 1, *SETS)
+    assert call(*words)[0] == 0
+    things = read_images(photos, photos / "tags.csv").positives("thing")
+    replaced, gone = (sorted(photos.glob("*.png"))[i] for i in things[:2])
+    shutil.copy(sorted(photos.glob("*.png"))[-1], replaced)
+    gone.unlink()
+    labels = tmp_path / "labels"
+    status, _, err = call("export", tmp_path / "run", "--format", "yolo", "--photos", "--out", labels)
+    assert status == 0
+    assert f"replaced since the run learned from them: {replaced.stem}" in err
+    assert f"are gone: {gone.stem}" in err
+    written = {path.stem for path in labels.rglob("*.*")}
+    assert not {replaced.stem, gone.stem} & written
+    assert len(written) == 11  # and data.yaml
 
 
 def test_min_score_and_single_photos(toys, run, call, tmp_path):
@@ -108,12 +129,19 @@ def test_min_score_and_single_photos(toys, run, call, tmp_path):
     boxes = tmp_path / "boxes.csv"
     _, out, _ = call("detect", *photos, "--run", run, "--workers", 1, "--json", "--out", boxes)
     assert 0 < json.loads(out)["boxes"] < everything
-    assert min(float(line.split(",")[2]) for line in boxes.read_text().splitlines()[1:]) >= 0.1
+    assert min(float(line.split(",")[2]) for line in boxes.read_text().splitlines()[1:]) >= 0.3
     status, _, err = call("detect", *photos, "--run", run, "--all", "--min-score", 0.5)
     assert status == 2
     assert "exclude each other" in err
     _, out, _ = call("detect", *photos, "--run", run, "--workers", 1, "--json", "--min-score", 1e9)
-    assert json.loads(out)["boxes"] == 0
+    answer = json.loads(out)
+    assert answer["boxes"] == 0
+    assert {path.stem for path in Path(answer["pictures"]).iterdir()} == {path.stem for path in photos}
+    assert all(
+        f'src="detections-photos/{path.stem}.jpg"' in Path(answer["page"]).read_text() for path in photos
+    )
+    status, _, err = call("detect", *photos, "--run", run, "--min-score", "nan")
+    assert (status, "not a number" in err) == (2, True)
 
 
 def test_one_missing_photo_is_skipped_and_named(toys, run, call):
@@ -167,7 +195,7 @@ def test_clean_names_what_it_would_remove(run, call):
         (["evaluate", "RUN", "--truth", "TOYS"], 2, ""),
         (["evaluate", "nowhere", "--truth", "TOYS"], 2, "nowhere is no run folder: make one"),
         (["review", "TOYS"], 2, "is no run folder: make one"),
-        (["export", "RUN", "--format", "word"], 2, "no format 'word'"),
+        (["export", "nowhere", "--format", "word"], 2, "onnx"),
         (["clean", "TOYS"], 2, "is no run folder"),
         (["report", "TOYS"], 2, "is no run folder"),
     ],

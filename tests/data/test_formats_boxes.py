@@ -53,7 +53,7 @@ def rows(found):
 
 
 @pytest.mark.parametrize("n", [0, 20])
-@pytest.mark.parametrize("kind", ["coco", "coco-instances", "comp4", "csv"])
+@pytest.mark.parametrize("kind", ["coco", "coco-results", "comp4", "csv"])
 def test_what_evaluation_reads_comes_back_exactly(tmp_path, images, kind, n):
     found = some(n)
     path = tmp_path / {"comp4": "folder"}.get(kind, f"found.{'csv' if kind == 'csv' else 'json'}")
@@ -62,16 +62,16 @@ def test_what_evaluation_reads_comes_back_exactly(tmp_path, images, kind, n):
     again = read_detections(path, images)
     assert rows(again) == rows(found)
     assert (again.ids, again.classes) == (IDS, CLASSES)
-    if kind != "coco":
+    if kind != "coco-results":
         assert rows(read_detections(path)) == rows(found)
 
 
 @given(
-    x=st.floats(0, 5000, width=32),
-    w=st.floats(2.0**-6, 5000, width=32),
+    x=st.floats(0, 400, width=32),
+    w=st.floats(2.0**-6, 80, width=32),
     score=st.floats(allow_nan=False, allow_infinity=False),
 )
-@pytest.mark.parametrize("kind", ["coco", "csv"])
+@pytest.mark.parametrize("kind", ["coco", "coco-results", "csv"])
 def test_any_float32_comes_back(images, tmp_path_factory, kind, x, w, score):
     path = tmp_path_factory.mktemp("any") / f"x.{'csv' if kind == 'csv' else 'json'}"
     right = np.float32(x) + np.float32(w)
@@ -90,8 +90,8 @@ def test_our_own_files_are_read_too(tmp_path):
 
 def test_pycocotools_takes_both_coco_files(tmp_path, images):
     found = some(whole=True)
-    write_detections(found, images, tmp_path / "instances.json", "coco-instances")
-    write_detections(found, images, tmp_path / "results.json", "coco")
+    write_detections(found, images, tmp_path / "instances.json", "coco")
+    write_detections(found, images, tmp_path / "results.json", "coco-results")
     with contextlib.redirect_stdout(io.StringIO()):
         truth = COCO(str(tmp_path / "instances.json"))
         results = truth.loadRes(str(tmp_path / "results.json"))
@@ -111,7 +111,7 @@ def test_a_coco_set_keeps_its_own_numbers(tmp_path, images):
     numbered = ImageSet(
         IDS, images.paths, np.zeros((3, 3), np.int8), ("bus", *CLASSES), numbers=Numbers((9, 4, 1), (5, 8, 2))
     )
-    write_detections(some(), numbered, tmp_path / "results.json", "coco")
+    write_detections(some(), numbered, tmp_path / "results.json", "coco-results")
     content = json.loads((tmp_path / "results.json").read_text())
     assert [row["image_id"] for row in content] == [(9, 4, 1)[i] for i in some().image]
     assert [row["category_id"] for row in content] == [(8, 2)[c] for c in some().label]
@@ -187,6 +187,20 @@ def test_label_studio_predictions_are_in_per_cent(tmp_path, images):
     assert sorted(again.truth.xyxy.tolist()) == sorted(found.xyxy.tolist())
 
 
+@pytest.mark.parametrize("kind", ["coco", "coco-results", "comp4", "csv"])
+def test_boxes_end_where_their_photos_do(tmp_path, images, kind):
+    """Of a photo of 100 x 50: one box over its edge, one beyond it."""
+    over = Detections([0, 0], [[-5, 10, 5000, 40], [200, 10, 300, 40]], [0.9, 0.8], [0, 0], IDS, CLASSES)
+    path = tmp_path / ("folder" if kind == "comp4" else f"x.{'csv' if kind == 'csv' else 'json'}")
+    write_detections(over, images, path, kind)
+    assert read_detections(path, images).xyxy.tolist() == [[0, 10, 100, 40]]
+
+
+def test_a_threshold_is_a_number(tmp_path, images):
+    with pytest.raises(InputError, match="not a number"):
+        write_detections(some(), images, tmp_path / "x.csv", "csv", min_score=float("nan"))
+
+
 def test_csv_reads_as_csv_and_min_score_holds(tmp_path, images):
     write_detections(some(), images, tmp_path / "x.csv", "csv", min_score=0)
     with (tmp_path / "x.csv").open(encoding="utf-8") as file:
@@ -197,8 +211,8 @@ def test_csv_reads_as_csv_and_min_score_holds(tmp_path, images):
 
 def test_files_stand_for_images(tmp_path, images):
     whole, part = tmp_path / "whole.json", tmp_path / "part.json"
-    write_detections(some(), images, whole, "coco-instances")
-    write_detections(some(), [str(path) for path in images.paths], part, "coco-instances")
+    write_detections(some(), images, whole, "coco")
+    write_detections(some(), [str(path) for path in images.paths], part, "coco-instances")  # its other name
     assert whole.read_bytes() == part.read_bytes()
     bare = Detections([1], [[0, 0, 5, 5]], [1], [3])
     write_detections(bare, images.paths, tmp_path / "x.csv", "csv")
@@ -338,7 +352,7 @@ def test_the_example_in_the_docs(tmp_path):
     Image.new("RGB", (500, 375)).save(photo)
     found = Detections([0], [[48, 240, 195, 371]], [0.87], [0], ("000012",), ("car",))
     text = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
-    for kind, file in [("csv", "x.csv"), ("comp4", ""), ("yolo", ""), ("coco", "x.json")]:
+    for kind, file in [("csv", "x.csv"), ("comp4", ""), ("yolo", ""), ("coco-results", "x.json")]:
         written = write_detections(found, [photo], tmp_path / kind / file, kind)
         line = written[-1].read_text().splitlines()[-1]
         assert f"{kind:16}{line}\n" in text

@@ -1,6 +1,7 @@
 import json
 import sys
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -173,6 +174,16 @@ def test_detect_windows_is_nms_class_by_class(n, n_classes, seed, min_score):
     assert list(rows) == expected
 
 
+def test_voted_boxes_do_not_lie_on_each_other():
+    """Two windows on either side of many poorer ones: both are voted onto the middle, and one is left."""
+    rng = np.random.default_rng(0)
+    middle = np.array([5, 0, 26, 20]) + rng.uniform(-1, 1, (30, 4))
+    windows = np.float32([[0, 0, 20, 20], [11, 0, 31, 20], *middle])
+    scores = np.array([[1.0], [0.9], *[[0.8]] * 30])
+    assert len(nms(windows, scores[:, 0], 0.3)) == 2
+    assert len(detect_windows(scores, windows, vote_iou=0.3)) == 1
+
+
 def test_detect_windows_hands_the_names_on_and_refuses_what_does_not_fit():
     found = detect_windows([[1.0, 2.0]], [BOX], image=1, classes=["cat", "dog"])
     assert (found.classes, found.label.tolist()) == (("cat", "dog"), [0, 1])
@@ -219,6 +230,49 @@ def test_supervision_suppresses_the_same_boxes(iou):
         return {(*box, c) for box, c in zip(xyxy.tolist(), label.tolist(), strict=True)}
 
     assert as_set(ours.xyxy, ours.label) == as_set(theirs.xyxy, theirs.class_id)
+
+
+def test_above_keeps_what_is_worth_showing():
+    sure = Detections([0, 0], [BOX, BOX], [0.2, 0.9], [0, 0])
+    assert sure.above().score.tolist() == [0.9]
+    assert len(sure.above(0.1)) == 2
+    margins = Detections([0, 0], [BOX, BOX], [-0.2, 0.9], [0, 0])
+    assert len(margins.above()) == 2
+    with pytest.raises(InputError, match="not a number"):
+        sure.above(float("nan"))
+
+
+def test_what_is_printed_is_a_short_table():
+    lines = str(named()).splitlines()
+    assert lines[0] == "30 boxes in 5 images; the best 10"
+    assert len(lines) == 12
+    assert [float(line.split()[2]) for line in lines[2:]] == sorted(named().score.round(2))[:-11:-1]
+    assert str(named(0)) == "0 boxes in 0 images"
+
+
+def test_plot_draws_the_boxes_of_one_photo():
+    photo = np.full((300, 400, 3), 128, np.uint8)
+    found = Detections(
+        [0, 0], [[50, 60, 150, 200], [200, 60, 300, 200]], [0.9, 0.1], [0, 0], classes=("cat",)
+    )
+    for picture in (found.plot(photo), found.with_photos([photo]).plot()):
+        assert picture.size == (400, 300)
+        changed = np.abs(np.asarray(picture).astype(int) - 128).max(axis=2) > 40
+        assert changed[60:200, 50].all()
+        assert not changed[:, 200:].any()  # not sure enough
+    assert (np.asarray(found.plot(photo, min_score=0))[60:200, 200] != 128).any()
+    with pytest.raises(InputError, match="the photo is not known"):
+        found.plot()
+    with pytest.raises(InputError, match="boxes in 5 images"):
+        named().plot(photo)
+
+
+def test_a_dataframe_has_a_row_a_box(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=dict))
+    table = named().to_dataframe()
+    assert list(table) == ["image", "class", "score", "x1", "y1", "x2", "y2"]
+    assert table["image"] == [named().ids[i] for i in named().image]
+    np.testing.assert_array_equal(table["x2"], named().xyxy[:, 2])
 
 
 def test_without_supervision_the_error_names_the_install_command(monkeypatch):

@@ -36,10 +36,10 @@ def test_a_box_is_drawn_where_it_is():
 
 
 def test_boxes_that_are_not_sure_are_named_and_not_drawn():
-    doubtful = Detections([0], [[10, 10, 50, 40]], [0.3], [0], classes=("cat",)).with_photos([PHOTO])
+    doubtful = Detections([0], [[10, 10, 50, 40]], [0.2], [0], classes=("cat",)).with_photos([PHOTO])
     (picture,) = pictures(doubtful._repr_html_())
     assert np.abs(picture.astype(int) - 128).max() < 10
-    assert "nothing surer than 0.5; best: cat 0.30" in doubtful._repr_html_()
+    assert "best: cat 0.20" in doubtful._repr_html_()
     margins = Detections([0], [[10, 10, 50, 40]], [-1.3], [0]).with_photos([PHOTO])
     assert "class 0 -1.30" in margins._repr_html_()
 

@@ -1,6 +1,5 @@
 """`tag2box detect`: boxes in new photos."""
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,28 +14,19 @@ from tag2box.cli.options import (
     Workers,
     check_on_error,
     first_look,
+    open_page,
     say,
     shown,
 )
+from tag2box.detection.config import MIN_SCORE, check_min_score
 from tag2box.errors import InputError
 
 if TYPE_CHECKING:
     from tag2box.images import ImageSet
 
-# The file that --out defaults to, by format; those without a suffix are folders.
-SUFFIXES = {
-    "coco": ".json",
-    "coco-instances": ".json",
-    "labelstudio": ".json",
-    "csv": ".csv",
-    "cvat": ".xml",
-}
 Format = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        help="coco (by default), coco-instances, coco-folder, voc, comp4, yolo, csv, cvat, ...",
-    ),
+    str,
+    typer.Option("--format", help="coco, coco-results, coco-folder, voc, comp4, yolo, csv, cvat, ..."),
 ]
 ByStudent = Annotated[
     bool, typer.Option("--student", help="By the small network of `export --format onnx`: faster.")
@@ -47,12 +37,16 @@ def detect(
     photos: Annotated[list[str], typer.Argument(metavar="IMAGES...", help="Photos, folders, or a data set.")],
     run: Run,
     split: Split = None,
-    format_: Format = None,
+    format_: Format = "",
     out: Annotated[Path | None, typer.Option(help="Where to write; in the run folder by default.")] = None,
     min_score: Annotated[
-        float | None, typer.Option(help="Write only boxes of at least this confidence; 0.1 by default.")
+        float | None, typer.Option(help=f"The lowest confidence of a box; {MIN_SCORE} by default.")
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Write all boxes, however doubtful.")] = False,
+    no_pictures: Annotated[
+        bool, typer.Option("--no-pictures", help="Draw no photos, write no page.")
+    ] = False,
+    show: Annotated[bool, typer.Option("--show", help="Open the page in the browser.")] = False,
     student: ByStudent = False,
     workers: Workers = None,
     cluster: Cluster = None,
@@ -61,20 +55,25 @@ def detect(
 ) -> None:
     """Find the learned objects in photos.
 
-    All boxes are kept in the run folder too, where `evaluate` and `report` find them.
+    Beside the boxes it leaves the photos with the boxes drawn, and a page that shows them all. All boxes are
+    kept in the run folder too, where `evaluate` and `report` find them.
 
-    Example: tag2box detect holiday/*.jpg --run runs/photos --format csv --out boxes.csv
+    Example: tag2box detect holiday/*.jpg --run runs/photos --show
     """
-    from tag2box.exports.writing import check_target, write_detections
+    from tag2box.exports.writing import check_format, check_target, write_detections
     from tag2box.run.folder import RunFolder, detect_run
     from tag2box.run.student import detect_student
     from tag2box.runtime.cluster import using
 
     check_on_error(on_error)
     kind = format_ or ("csv" if out is not None and out.suffix == ".csv" else "coco")
+    suffix = check_format(kind).suffix
+    if all_ and min_score is not None:
+        raise InputError("--all and --min-score exclude each other: give one of them")
+    check_min_score(min_score)
     folder = RunFolder(run)
-    lowest = _lowest(min_score, all_, folder.config.detect.confidence)
-    target = out or folder.folder / f"detections{suffix_of(kind)}"
+    target = out or folder.folder / f"detections.{kind}{suffix}"
+    page = (out.with_suffix("") if out else folder.folder / "detections").with_suffix(".html")
     if folder.outdated:
         typer.echo(f"Note: {folder.outdated}", err=True)
     images = _images(photos, split, on_error)
@@ -83,46 +82,35 @@ def detect(
         images, seen = first_look(images, on_error, workers, progress, as_json)
         find = detect_student if student else detect_run
         detections = find(folder, images, workers=workers, progress=progress)
-    kept = detections[detections.score >= lowest]
-    written = write_detections(kept, images, target, kind)
+        kept = detections if all_ else detections.above(min_score)
+        written = write_detections(kept, images, target, kind)
+        pictures = None
+        if not no_pictures:
+            from tag2box.exports.pictures import write_pictures
+
+            pictures = write_pictures(kept, images, page, workers=workers, progress=progress)
     answer = {
         "run": str(run),
         "images": len(images),
         "boxes": len(kept),
         "format": kind,
         "written": [str(path) for path in written],
+        "page": str(page) if pictures else None,
+        "pictures": str(pictures) if pictures else None,
         "look": seen.to_dict(),
     }
-    left = len(detections) - len(kept) if min_score is None else 0
-    say(as_json, answer, _text(len(kept), left, len(images), _where(target, len(written))))
+    lines = [_counted(len(kept), len(detections) - len(kept), len(images), min_score)]
+    lines += [f"  boxes      {target}{f' ({len(written)} files)' if len(written) > 1 else ''}"]
+    lines += [f"  pictures   {pictures}", f"  all photos {page}"] if pictures else []
+    say(as_json, answer, "\n".join(lines))
+    if show and pictures:
+        open_page(page)
 
 
-def _text(boxes: int, left: int, images: int, where: str) -> str:
-    doubtful = f" ({left} doubtful ones left out: --all writes them too)" if left else ""
-    return f"{boxes} boxes in {images} images{doubtful}. Written: {where}"
-
-
-def _lowest(min_score: float | None, everything: bool, confidences: bool) -> float:
-    """The lowest score of a box that is written; margins of the SVM have no such limit by themselves."""
-    from tag2box.detection.config import WORTH
-
-    if min_score is not None:
-        if everything:
-            raise InputError("--all and --min-score exclude each other: give one of them")
-        return min_score
-    return WORTH if confidences and not everything else -math.inf
-
-
-def suffix_of(kind: str) -> str:
-    """How the default name of a format ends; unknown formats are refused before any work."""
-    from tag2box.exports.writing import check_format
-
-    check_format(kind)
-    return f".{kind}{SUFFIXES.get(kind, '')}"
-
-
-def _where(target: Path, count: int) -> str:
-    return str(target) if count == 1 else f"{target} ({count} files)"
+def _counted(boxes: int, left: int, images: int, min_score: float | None) -> str:
+    lowest = MIN_SCORE if min_score is None else min_score
+    doubtful = f" ({left} below a confidence of {lowest:g} left out: --all writes them too)" if left else ""
+    return f"{boxes} boxes in {images} images{doubtful}"
 
 
 def _images(photos: list[str], split: str | None, on_error: str) -> "ImageSet":

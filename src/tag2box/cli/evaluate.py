@@ -15,6 +15,14 @@ if TYPE_CHECKING:
     from tag2box.run.corrections import CorrectedBoxes
     from tag2box.run.folder import RunFolder
 
+AP = (
+    "Average precision: 1 if every object is found, and no wrong box is surer than a right one.\n"
+    "A box is right if it overlaps an object of its class by half or more."
+)
+CORLOC = (
+    "CorLoc: of the photos tagged with a class, the share whose best box is right: it overlaps an object of\n"
+    "the class by half or more (at 0.7: by 0.7 or more)."
+)
 # What the card of a run shows.
 FIGURES = ("images", "images_detected", "scores", "corloc")
 
@@ -56,16 +64,16 @@ def evaluate(
         if detections is not None and run.outdated:
             typer.echo(f"Note: {run.outdated}", err=True)
         if mined is not None:
-            share = t2b.corloc(mined.detections, images)
-            answer |= {"corloc": share.to_dict(), **mined.to_dict()}
-            text.append(f"{share}\n{mined}")
+            shares, told = _corlocs(mined, images)
+            answer |= {**shares, **mined.to_dict()}
+            text.append(told)
     else:
         detections = t2b.read_detections(what, images)
     if detections is not None:
         scores = t2b.evaluate(detections, images, metric)
         seen = len(detections.ids or images.ids)
         answer |= {"images": len(images), "images_detected": seen, "scores": scores.to_dict()}
-        text.append(str(scores))
+        text.append(f"{AP}\n{scores}")
         if seen < len(images):
             text.append(
                 f"The detections cover {seen} of {len(images)} images: objects in the others count as missed."
@@ -73,6 +81,20 @@ def evaluate(
     if run is not None and not student:
         _remember(run, truth, detections, images, answer)
     say(as_json, answer, "\n\n".join(text))
+
+
+def _corlocs(mined: "CorrectedBoxes", images: "ImageSet") -> tuple[dict[str, Any], str]:
+    """CorLoc of the boxes of the photos that the run learned from: for JSON, and in words."""
+    from tag2box.evaluation.record import table
+    from tag2box.evaluation.scores import corloc
+
+    learned = set(mined.detections.ids or ())
+    own = images.take([name in learned for name in images.ids])
+    half, close = (corloc(mined.detections, own, overlap) for overlap in (0.5, 0.7))
+    columns = {"CorLoc": (half.share, half.mean), "at 0.7": (close.share, close.mean)}
+    counted = f"Counted: the {len(own)} photos that the run learned from, of {len(images)} with true boxes."
+    lines = [CORLOC, table(half.classes, columns, half.n_images, "photos"), counted, str(mined)]
+    return {"corloc": half.to_dict(), "corloc_07": close.to_dict()}, "\n".join(lines)
 
 
 def _with_truth(what: Path, truth: Path, split: str | None) -> "ImageSet":

@@ -1,18 +1,26 @@
 """`tag2box report`, `export` and `clean` use a run folder; `tag2box demo` makes one."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tag2box.cli.options import AsJson, RunArgument, Workers, say, shown
+from tag2box.cli.options import AsJson, RunArgument, Workers, open_page, say, shown
 from tag2box.errors import InputError
 
+if TYPE_CHECKING:
+    from tag2box.images import ImageSet
+    from tag2box.run.folder import RunFolder
 
-def report(run: RunArgument, as_json: AsJson = False) -> None:
+
+def report(
+    run: RunArgument,
+    open_: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Write one HTML page that shows what went in, what was found, and what it cost.
 
-    Example: tag2box report runs/photos
+    Example: tag2box report runs/photos --open
     """
     from tag2box.runtime.store import existing
 
@@ -21,12 +29,14 @@ def report(run: RunArgument, as_json: AsJson = False) -> None:
 
     page = write_report(folder)
     say(as_json, {"report": str(page)}, f"Written: {page}")
+    if open_:
+        open_page(page)
 
 
 def export(
     run: RunArgument,
     format_: Annotated[
-        str, typer.Option("--format", help="coco-instances, coco-folder, voc, yolo, cvat, ... or onnx.")
+        str, typer.Option("--format", help="coco, coco-folder, voc, yolo, csv, cvat, ... or onnx.")
     ],
     out: Annotated[Path | None, typer.Option(help="Where to write; in the run folder by default.")] = None,
     reviewed: Annotated[bool, typer.Option("--reviewed", help="Only boxes that a person accepted.")] = False,
@@ -40,7 +50,8 @@ def export(
 ) -> None:
     """Write the boxes found in the training images, as corrected, as annotations for another tool.
 
-    Of each tag of a photo the best box is written, and others of a confidence of 0.1 and more.
+    Of each tag of a photo the best box is written, and others of a confidence of 0.3 and more. A photo that
+    was replaced since the run learned from it, or is gone, is left out of formats with sizes or photos.
     Or, with --format onnx, a detector for other runtimes: a small network that learns from these boxes.
 
     Example: tag2box export runs/photos --format yolo --photos --val 0.2 --out train
@@ -50,21 +61,54 @@ def export(
             raise InputError("--reviewed, --photos and --val are for boxes: leave them out with onnx")
         _export_student(run, out, workers, as_json)
         return
-    from tag2box.cli.detect import suffix_of
-    from tag2box.exports.writing import write_detections
+    from tag2box.exports.writing import check_format, write_detections
+
+    kind = check_format(format_, ("onnx",))
+    import numpy as np
+
     from tag2box.run.corrections import corrected_boxes
     from tag2box.run.folder import RunFolder
 
     folder = RunFolder(run)
-    target = out or folder.folder / f"boxes{suffix_of(format_)}"
+    target = out or folder.folder / f"boxes.{format_}{kind.suffix}"
     corrected = corrected_boxes(folder)
-    boxes = corrected.detections if all_ else corrected.detections[corrected.worth]
-    if reviewed:
-        boxes = corrected.detections[corrected.reviewed]
-    written = write_detections(boxes, folder.images, target, format_, photos=photos, val=val)
+    kept = corrected.reviewed if reviewed else np.ones_like(corrected.reviewed) if all_ else corrected.worth
+    images, note = folder.images, ""
+    if kind.shows_pixels:
+        images, note = unchanged(folder)
+        present = np.isin(folder.images.ids, images.ids)
+        kept = kept & present[corrected.detections.image]
+    boxes = corrected.detections[kept]
+    written = write_detections(boxes, images, target, format_, photos=photos, val=val)
+    if note:
+        typer.echo(f"tag2box: {note}", err=True)
     answer = {"boxes": len(boxes), "format": format_, "written": [str(path) for path in written]}
-    text = f"{len(boxes)} boxes in {len(folder.images)} images. {corrected} Written: {target}"
+    text = f"{len(boxes)} boxes in {len(images)} images. {corrected} Written: {target}"
     say(as_json, answer | corrected.to_dict(), text)
+
+
+def unchanged(run: "RunFolder") -> tuple["ImageSet", str]:
+    """The images of a run whose files are as it learned from them; and which are not, in a line."""
+    from tag2box.data.formats.files import first_few
+    from tag2box.data.photos import changed_photos
+
+    changed, ids = changed_photos(run.images.paths, run.contents), run.images.ids
+    lines = [
+        f"{len(photos)} photos {what}: {first_few([ids[i] for i in photos])}"
+        for photos, what in (
+            (changed.replaced, "were replaced since the run learned from them"),
+            (changed.missing, "are gone"),
+        )
+        if photos
+    ]
+    gone = {*changed.replaced, *changed.missing}
+    if len(gone) == len(ids):
+        raise InputError(
+            f"no photo is left: {'; '.join(lines)}; put them back, or run again where they are now"
+        )
+    remedy = "; they are left out: put them back, or run again"
+    kept = run.images.take([i not in gone for i in range(len(ids))])
+    return kept, f"{'; '.join(lines)}{remedy}" if lines else ""
 
 
 def _export_student(run: Path, out: Path | None, workers: int | None, as_json: bool) -> None:

@@ -70,3 +70,11 @@ def shown() -> Iterator["Progress"]:
 def say(as_json: bool, answer: dict[str, Any], text: str) -> None:
     """The answer, for a machine or for people."""
     typer.echo(json.dumps(answer, ensure_ascii=False, indent=2) if as_json else text)
+
+
+def open_page(page: Path) -> None:
+    """Show a page in the browser: only where that was asked for."""
+    import webbrowser
+
+    if not webbrowser.open(page.resolve().as_uri()):
+        typer.echo(f"No browser to open: look at {page}", err=True)

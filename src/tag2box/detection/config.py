@@ -5,12 +5,21 @@ from typing import Annotated
 
 import numpy as np
 
+from tag2box.errors import InputError
 from tag2box.runtime.checks import Choice, Overlap, Range, Share
 from tag2box.runtime.config import Settings
 from tag2box.runtime.packing import stored
 
-# Boxes below this confidence are not written unless all are asked for: fewer than one in ten is right.
-WORTH = 0.1
+# The one default confidence of a box that is written, drawn or served. Where confidences mean what they
+# say, the threshold of the best F1 is half of that F1 (Lipton et al. 2014): 0.3 for the 0.6 that detectors
+# learned from tags reach. Of boxes at 0.3 about one in three is right, and more of those above.
+MIN_SCORE = 0.3
+
+
+def check_min_score(value: float | None) -> None:
+    """Refuse what is no threshold: no box is above or below NaN."""
+    if value is not None and value != value:  # noqa: PLR0124
+        raise InputError("min_score is not a number: give a confidence, such as 0.3")
 
 
 @stored

@@ -4,21 +4,27 @@ import json
 from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import as_boxes
 from tag2box.data.decoding import Source
+from tag2box.detection.config import MIN_SCORE, check_min_score
 from tag2box.errors import InputError
 from tag2box.names import check_names
 from tag2box.runtime.arrays import read_with_header, with_header
 from tag2box.runtime.files import write_whole
 from tag2box.runtime.packing import stored
 
+if TYPE_CHECKING:
+    from PIL import Image
+
 FORMAT = "tag2box detections 1"
+SHOWN = 10  # rows of the table that is printed
 COLUMNS = ("image", "xyxy", "score", "label")
 
 
@@ -57,8 +63,12 @@ class Detections:
     ... )
     >>> len(detections[detections.score > 0.5])
     2
-    >>> [detections.classes[label] for label in detections.label]
-    ['cat', 'dog', 'cat']
+    >>> print(detections)
+    3 boxes in 2 images
+    image  class  score  x1, y1, x2, y2
+    0      cat    0.90   0, 0, 9, 9
+    1      cat    0.60   1, 1, 8, 4
+    0      dog    0.20   2, 2, 5, 5
     """
 
     image: NDArray[np.intp]
@@ -67,7 +77,7 @@ class Detections:
     label: NDArray[np.intp]
     ids: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
-    # For notebooks alone: not saved, not compared, kept in slices. See `with_photos`.
+    # For `plot` and notebooks: not saved, not compared, kept in slices. See `with_photos`.
     _photos: ClassVar[tuple[Source, ...] | None] = None
 
     def __post_init__(self) -> None:
@@ -126,7 +136,7 @@ class Detections:
         return Detections(image, xyxy, score, label, names[0] if ids is None else tuple(ids), names[1])
 
     def with_photos(self, photos: Sequence[Source]) -> "Detections":
-        """Name the photos that the boxes are in, so that a notebook shows them.
+        """Name the photos that the boxes are in, so that `plot` and notebooks show them.
 
         Detections of `Tag2Box.predict` name theirs already. The photos are not saved with the boxes.
 
@@ -138,7 +148,7 @@ class Detections:
         Returns
         -------
         Detections
-            The same boxes; a notebook shows them drawn.
+            The same boxes with their photos.
         """
         needed = int(self.image.max(initial=-1)) + 1 if self.ids is None else len(self.ids)
         if len(photos) < needed:
@@ -146,6 +156,93 @@ class Detections:
         shown = copy(self)
         object.__setattr__(shown, "_photos", tuple(photos))
         return shown
+
+    def above(self, min_score: float | None = None) -> "Detections":
+        """Select the boxes that are worth showing.
+
+        Parameters
+        ----------
+        min_score : float, default=None
+            The lowest score. None stands for 0.3 where scores are confidences, and else for all boxes.
+
+        Returns
+        -------
+        Detections
+            The boxes of at least that score.
+        """
+        check_min_score(min_score)
+        if min_score is None:
+            confidences = self.score.min(initial=0) >= 0 and self.score.max(initial=0) <= 1
+            min_score = MIN_SCORE if confidences else -np.inf
+        return self[self.score >= min_score]
+
+    def plot(self, photo: Source | None = None, *, min_score: float | None = None) -> "Image.Image":
+        """Draw the boxes of one image on its photo, with their classes and scores.
+
+        Parameters
+        ----------
+        photo : str, Path, ndarray or PIL.Image.Image, default=None
+            The photo. None takes the one that `predict` or `with_photos` has named.
+        min_score : float, default=None
+            The lowest score of a box that is drawn; see `above`.
+
+        Returns
+        -------
+        PIL.Image.Image
+            The photo with its boxes; its method `save` writes it.
+        """
+        from tag2box.detection.html import drawn
+
+        images = np.unique(self.image).tolist() or list(range(len(self._photos or ())))[:1]
+        if len(images) > 1:
+            raise InputError(
+                f"there are boxes in {len(images)} images: choose one, as "
+                "detections[detections.image == 0].plot()"
+            )
+        if photo is None:
+            if not self._photos or not images:
+                raise InputError("the photo is not known: give it, as detections.plot('photo.jpg')")
+            photo = self._photos[images[0]]
+        return drawn(self.above(min_score), photo)
+
+    def to_dataframe(self) -> Any:
+        """Convert to a table of pandas.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A row for each box: image, class, score, x1, y1, x2, y2.
+        """
+        try:
+            pandas = import_module("pandas")
+        except ImportError as missing:
+            raise InputError("to_dataframe needs pandas: pip install pandas") from missing
+        columns: dict[str, Any] = {"image": self._image_names(), "class": self._class_names()}
+        columns |= {"score": self.score, **dict(zip(("x1", "y1", "x2", "y2"), self.xyxy.T, strict=True))}
+        return pandas.DataFrame(columns)
+
+    def _image_names(self) -> list[str]:
+        return [self.ids[i] if self.ids else str(i) for i in self.image.tolist()]
+
+    def _class_names(self) -> list[str]:
+        return [self.classes[c] if self.classes else f"class {c}" for c in self.label.tolist()]
+
+    def _rows(self, most: int) -> list[tuple[str, str, str, str]]:
+        """The boxes of the highest scores as text: image, class, score, box."""
+        part = self[np.argsort(-self.score, kind="stable")[:most]]
+        boxes = [", ".join(f"{side:.0f}" for side in box) for box in part.xyxy.tolist()]
+        scores = [f"{score:.2f}" for score in part.score.tolist()]
+        return list(zip(part._image_names(), part._class_names(), scores, boxes, strict=True))
+
+    def __repr__(self) -> str:
+        table = [("image", "class", "score", "x1, y1, x2, y2"), *self._rows(SHOWN)]
+        widths = [max(len(row[column]) for row in table) for column in range(4)]
+        lines = [
+            "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in table
+        ]
+        title = f"{len(self)} boxes in {len(np.unique(self.image))} images"
+        more = f"; the best {SHOWN}" if len(self) > SHOWN else ""
+        return "\n".join([f"{title}{more}", *(lines if len(self) else [])])
 
     def _repr_html_(self) -> str:
         from tag2box.detection.html import as_html
@@ -169,9 +266,9 @@ class Detections:
             raise InputError("to_supervision needs supervision: pip install supervision") from missing
         data: dict[str, Any] = {"image": self.image}
         if self.ids is not None:
-            data["image_id"] = np.array(self.ids, dtype=str)[self.image]
+            data["image_id"] = np.array(self._image_names(), dtype=str)
         if self.classes is not None:
-            data["class_name"] = np.array(self.classes, dtype=str)[self.label]
+            data["class_name"] = np.array(self._class_names(), dtype=str)
         return supervision.Detections(
             xyxy=self.xyxy, confidence=self.score.astype(np.float32), class_id=self.label, data=data
         )

@@ -283,7 +283,7 @@ class Detector:
         return detector
 
 
-@stage("detections", version=2)
+@stage("detections", version=3)
 def detect_photos(
     photos: Photos, detector: Detector, *, workers: int | None = 1, progress: Progress = silent
 ) -> Detections:

@@ -1,14 +1,15 @@
-"""How detections look in a notebook: photos with their boxes, or a table where the photos are not known."""
+"""How detections look: a photo with its boxes, many or a table in a notebook; templates of pages."""
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from markupsafe import Markup
 from PIL import Image
 
 from tag2box.data.decoding import Source, read_small
-from tag2box.detection.drawing import Picture, as_picture, draw_boxes, fitted
+from tag2box.detection.drawing import as_picture, class_color, draw_boxes, fitted
 from tag2box.errors import Tag2BoxError
 
 if TYPE_CHECKING:
@@ -16,17 +17,31 @@ if TYPE_CHECKING:
 
 # A notebook holds what it shows: so many photos, boxes in each, pixels of a long side, and rows of a table.
 PHOTOS, BOXES, SIDE, ROWS = 12, 5, 240, 20
-# Less sure boxes are not drawn, where scores are confidences.
-SURE = 0.5
-# One for each class, told apart by people with any color vision (Okabe and Ito 2008).
-COLORS = ("#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#0072b2")
-ROOM = "display:flex;flex-wrap:wrap;gap:10px"
+GRID = "display:flex;flex-wrap:wrap;gap:10px"
 FIGURE = (
     '<figure style="margin:0"><img src="{}" width="{}" height="{}" alt="{}">'
     "<figcaption>{}</figcaption></figure>"
 )
 KEY = '<span style="color:{};-webkit-text-stroke:.4px #101418">&#9632;</span> {}'
-CELL, HEAD = "<td>{}</td>", "<th>{}</th>"
+
+
+def drawn(part: "Detections", photo: Source, side: int | None = None, *, named: bool = True) -> Image.Image:
+    """One photo with its boxes, the best on top; no side of it longer than `side`."""
+    pixels, size = read_small(photo, side)
+    picture = Image.fromarray(pixels)
+    if side is not None and max(picture.size) < SIDE:
+        picture = fitted(picture, SIDE)
+    part = part[np.argsort(part.score, kind="stable")]
+    boxes = [(box, class_color(c)) for box, c in zip(part.xyxy, part.label.tolist(), strict=True)]
+    texts = [text for _, text in captions(part)] if named else []
+    draw_boxes(picture, boxes, picture.width / size[0], texts)
+    return picture
+
+
+def captions(part: "Detections") -> list[tuple[str, str]]:
+    """The color, and the class and score, of each box."""
+    scores = zip(part._class_names(), part.score.tolist(), part.label.tolist(), strict=True)
+    return [(class_color(c), f"{name} {score:.2f}") for name, score, c in scores]
 
 
 def as_html(detections: "Detections", photos: Sequence[Source] | None) -> str:
@@ -36,72 +51,45 @@ def as_html(detections: "Detections", photos: Sequence[Source] | None) -> str:
     if photos is None:
         parts.append(_table(detections))
         return Markup("<div>{}</div>").format(Markup().join(parts))
-    confidences = detections.score.min(initial=0) >= 0 and detections.score.max(initial=0) <= 1
-    least = SURE if confidences else -np.inf
-    shown = images[:PHOTOS].tolist()
-    figures = (_figure(detections[detections.image == i], photos[i], i, least) for i in shown)
-    parts.append(Markup('<div style="{}">{}</div>').format(ROOM, Markup().join(figures)))
+    figures = (_figure(detections[detections.image == i], photos[i]) for i in images[:PHOTOS].tolist())
+    parts.append(Markup('<div style="{}">{}</div>').format(GRID, Markup().join(figures)))
     if len(images) > PHOTOS:
-        parts.append(
-            Markup("<p>The first {} images; others: detections[detections.image == i]</p>").format(PHOTOS)
-        )
+        more = "<p>The first {} images; others: detections[detections.image == i]</p>"
+        parts.append(Markup(more).format(PHOTOS))
     return Markup("<div>{}</div>").format(Markup().join(parts))
 
 
-def _figure(part: "Detections", photo: Source, image: int, least: float) -> Markup:
+def _figure(part: "Detections", photo: Source) -> Markup:
     """One photo, its surest boxes in the colors of their classes, and what they are."""
-    order = np.argsort(-part.score, kind="stable")
-    best, part = part[order[:1]], part[order]
-    part = part[part.score >= least][:BOXES]
-    name = part.ids[image] if part.ids else f"image {image}"
-    told = Markup(", ").join(
-        Markup(KEY).format(_color(label), _said(part, n)) for n, label in enumerate(part.label.tolist())
-    )
-    if not len(part):
-        told = Markup("nothing surer than {}; best: {}").format(least, _said(best, 0))
+    part = part[np.argsort(-part.score, kind="stable")]
+    shown, name = part.above()[:BOXES], part._image_names()[0]
+    told = Markup(", ").join(Markup(KEY).format(*each) for each in captions(shown))
+    if not len(shown):
+        told = Markup("nothing surer; best: {}").format(captions(part[:1])[0][1])
     try:
-        picture = _drawn(part, photo, f"{name}: {', '.join(_said(part, n) for n in range(len(part)))}")
+        alt = f"{name}: {', '.join(text for _, text in captions(shown))}"
+        picture = as_picture(drawn(shown, photo, SIDE, named=False), alt)
     except (Tag2BoxError, OSError) as error:  # gone since, perhaps
         return Markup("<figure>{}: {}<br>{}</figure>").format(name, error, told)
     return Markup(FIGURE).format(picture.uri, picture.width, picture.height, picture.alt, told)
 
 
-def _drawn(part: "Detections", photo: Source, alt: str) -> Picture:
-    pixels, size = read_small(photo, SIDE)
-    small = fitted(Image.fromarray(pixels), SIDE)
-    boxes = [(box, _color(label)) for box, label in zip(part.xyxy, part.label.tolist(), strict=True)]
-    draw_boxes(small, boxes[::-1], small.width / size[0])
-    return as_picture(small, alt)
-
-
 def _table(detections: "Detections") -> Markup:
-    order = np.argsort(-detections.score, kind="stable")[:ROWS]
-    head = _row(HEAD, ("image", "class and score", "x1, y1, x2, y2"))
-    names = detections.ids
-    rows = (
-        _row(
-            CELL,
-            (
-                names[detections.image[n]] if names else str(detections.image[n]),
-                _said(detections, n),
-                ", ".join(f"{side:.0f}" for side in detections.xyxy[n]),
-            ),
-        )
-        for n in order.tolist()
-    )
+    head = _row("th", ("image", "class", "score", "x1, y1, x2, y2"))
+    rows = Markup().join(_row("td", row) for row in detections._rows(ROWS))
     more = Markup("<p>The surest {} of them.</p>").format(ROWS) if len(detections) > ROWS else Markup()
-    return Markup("<table>{}{}</table>{}").format(head, Markup().join(rows), more)
+    return Markup("<table>{}{}</table>{}").format(head, rows, more)
 
 
-def _row(cell: str, values: Iterable[str]) -> Markup:
+def _row(tag: str, values: Sequence[str]) -> Markup:
+    cell = f"<{tag}>{{}}</{tag}>"
     return Markup("<tr>{}</tr>").format(Markup().join(Markup(cell).format(value) for value in values))
 
 
-def _said(detections: "Detections", n: int) -> str:
-    label = int(detections.label[n])
-    name = detections.classes[label] if detections.classes else f"class {label}"
-    return f"{name} {detections.score[n]:.2f}"
+def render_template(package: str, name: str, **values: Any) -> str:
+    """A page made of a template in `package`; every text in it is escaped, since names are anyone's."""
+    from jinja2 import Environment, StrictUndefined
 
-
-def _color(label: int) -> str:
-    return COLORS[label % len(COLORS)]
+    text = files(package).joinpath(name).read_text(encoding="utf-8")
+    options: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True, "undefined": StrictUndefined}
+    return Environment(autoescape=True, **options).from_string(text).render(values)

@@ -1,7 +1,6 @@
-"""`detect_windows`: from the scores of one image's windows to its boxes, by NMS and box voting."""
+"""`detect_windows`: from the scores of one image's windows to its boxes, by NMS, box voting and NMS again."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -9,6 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 from tag2box.boxes import as_boxes, nms, vote
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
+
+# Boxes of a class that overlap by more once they are voted are of one object, as evaluation has it.
+SAME = 0.5
 
 
 def detect_windows(
@@ -23,7 +25,8 @@ def detect_windows(
 ) -> Detections:
     """Turn the scores of one image's windows into detections.
 
-    Non-maximum suppression, class by class, and then box voting.
+    Non-maximum suppression, class by class, then box voting, then suppression of the boxes that voting has
+    moved onto a better one.
 
     Parameters
     ----------
@@ -70,20 +73,30 @@ def detect_windows(
         raise InputError(
             f"scores must have one column per class, {len(classes)}, but they have {score.shape[1]}"
         )
-    kept = [_suppress(boxes, column, iou_threshold, min_score) for column in score.T]
-    label = np.repeat(np.arange(len(kept)), [len(rows) for rows in kept])
-    row = np.concatenate([np.empty(0, np.intp), *kept])
+    parts = [_of_class(boxes, column, iou_threshold, vote_iou, min_score) for column in score.T]
+    label = np.repeat(np.arange(len(parts)), [len(rows) for rows, _ in parts])
+    row = np.concatenate([np.empty(0, np.intp), *(rows for rows, _ in parts)])
     return Detections(
         image=np.full(len(row), image, dtype=np.intp),
-        xyxy=vote(boxes, score.T[label], row, vote_iou) if vote_iou < 1 else boxes[row],
+        xyxy=np.concatenate([np.empty((0, 4), np.float32), *(found for _, found in parts)]),
         score=score[row, label],
         label=label,
         classes=None if classes is None else tuple(classes),
     )
 
 
-def _suppress(
-    boxes: NDArray[np.float32], score: Any, iou_threshold: float, min_score: float
-) -> NDArray[np.intp]:
+def _of_class(
+    boxes: NDArray[np.float32],
+    score: NDArray[np.float64],
+    iou_threshold: float,
+    vote_iou: float,
+    min_score: float,
+) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
+    """The windows kept of one class, best first, and their boxes."""
     candidates = np.flatnonzero(score >= min_score)
-    return candidates[nms(boxes[candidates], score[candidates], iou_threshold)]
+    rows = candidates[nms(boxes[candidates], score[candidates], iou_threshold)]
+    if vote_iou >= 1:
+        return rows, boxes[rows]
+    voted = vote(boxes, score, rows, vote_iou)
+    kept = nms(voted, score[rows], SAME)
+    return rows[kept], voted[kept]

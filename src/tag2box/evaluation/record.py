@@ -96,7 +96,7 @@ class Scores:
         return out if self.coco is None else out | {"coco": self.coco}
 
     def __str__(self) -> str:
-        return _table(f"{self.metric} AP", self.classes, self.ap, self.n_truth, self.mean)
+        return table(self.classes, {f"{self.metric} AP": (self.ap, self.mean)}, self.n_truth, "objects")
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,17 +153,24 @@ class CorLoc:
         }
 
     def __str__(self) -> str:
-        return _table("CorLoc", self.classes, self.share, self.n_images, self.mean)
+        return table(self.classes, {"CorLoc": (self.share, self.mean)}, self.n_images, "images")
 
 
 def _mean(values: Doubles, counts: Ints) -> float:
     return float(values[counts > 0].mean()) if (counts > 0).any() else 0.0
 
 
-def _table(title: str, classes: tuple[str, ...], values: Doubles, counts: Ints, mean: float) -> str:
-    width = max(len(name) for name in ("mean", *classes))
-    rows = [
-        f"{name:{width}}  {value:.3f}" if n else f"{name:{width}}  -      no truth: not in the mean"
-        for name, value, n in zip(classes, values, counts, strict=True)
-    ]
-    return "\n".join([title, *rows, f"{'mean':{width}}  {mean:.3f}"])
+def table(
+    classes: tuple[str, ...], columns: dict[str, tuple[Doubles, float]], counts: Ints, counted: str
+) -> str:
+    """A row for each class and one for the mean: each column's values, and how many they are of."""
+    rows = [[*columns, counted]]
+    for c in range(len(classes)):
+        cells = [f"{values[c]:.3f}" if counts[c] else "-" for values, _ in columns.values()]
+        rows.append([*cells, f"{counts[c]}"])
+    rows.append([*(f"{mean:.3f}" for _, mean in columns.values()), ""])
+    names, width = ("", *classes, "mean"), max(map(len, ("mean", *classes)))
+    padded = (
+        "  ".join(cell.rjust(len(head)) for head, cell in zip(rows[0], row, strict=True)) for row in rows
+    )
+    return "\n".join(f"{name:{width}}  {row}".rstrip() for name, row in zip(names, padded, strict=True))

@@ -59,9 +59,9 @@ def evaluate(detections: Detections, truth: Truth | ImageSet, metric: str = "voc
     ... )
     >>> scores = t2b.evaluate(detections, truth)
     >>> print(scores)
-    voc07 AP
-    0     1.000
-    mean  1.000
+          voc07 AP  objects
+    0        1.000        1
+    mean     1.000
     >>> int(scores.false_positives["background"][0])
     1
     """
@@ -92,10 +92,10 @@ def evaluate(detections: Detections, truth: Truth | ImageSet, metric: str = "voc
     )
 
 
-def corloc(detections: Detections, truth: Truth | ImageSet) -> CorLoc:
+def corloc(detections: Detections, truth: Truth | ImageSet, overlap: float = OVERLAP) -> CorLoc:
     """Compute the share of positive images whose best box is right.
 
-    A box is right if it overlaps any object of its class, even a difficult one, by 0.5 or more.
+    A box is right if it overlaps any object of its class, even a difficult one, by half or more.
 
     Parameters
     ----------
@@ -104,6 +104,8 @@ def corloc(detections: Detections, truth: Truth | ImageSet) -> CorLoc:
     truth : ImageSet or Truth
         The true boxes. Positive images are those tagged +1 that have a true box of the class; with a bare
         `Truth`, those with an object that is not difficult. An image without a detection is a miss.
+    overlap : float, default=0.5
+        The intersection over union from which on a box is right; 0.7 tells who fits objects closely.
 
     Returns
     -------
@@ -130,7 +132,7 @@ def corloc(detections: Detections, truth: Truth | ImageSet) -> CorLoc:
     order = np.argsort(-detections.score, kind="stable")
     keys, first = np.unique((detections.image * n_classes + detections.label)[order], return_index=True)
     best = order[first]
-    hit = np.isin(wanted, keys[best_objects(detections[best], objects).own >= OVERLAP])
+    hit = np.isin(wanted, keys[best_objects(detections[best], objects).own >= overlap])
     n_images = np.bincount(wanted % n_classes, minlength=n_classes)
     n_hits = np.bincount(wanted[hit] % n_classes, minlength=n_classes)
     return CorLoc(classes, n_hits / np.maximum(n_images, 1), n_images)

@@ -4,10 +4,11 @@ import csv
 import io
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from tag2box.images import Numbers
 Contents = dict[str, str | bytes | Path]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Export:
     """Detections that speak of the images and classes of `ids` and `classes`, and where the images are."""
 
@@ -34,6 +35,7 @@ class Export:
     classes: tuple[str, ...]
     paths: tuple[Path, ...]
     numbers: Numbers
+    known_sizes: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @cached_property
     def files(self) -> tuple[str, ...]:
@@ -43,10 +45,11 @@ class Export:
             name if PurePosixPath(name).name == path.name else name + path.suffix for name, path in pairs
         )
 
-    @cached_property
-    def sizes(self) -> tuple[tuple[int, int], ...]:
-        """(width, height) of each upright image: boxes are in its pixels."""
-        return tuple(image_size(path) for path in self.paths)
+    def size(self, image: int) -> tuple[int, int]:
+        """(width, height) of an upright image: boxes are in its pixels."""
+        if image not in self.known_sizes:
+            self.known_sizes[image] = image_size(self.paths[image])
+        return self.known_sizes[image]
 
     @cached_property
     def rows(self) -> list[NDArray[np.intp]]:
@@ -62,6 +65,19 @@ class Export:
             (self.classes[c], score, box)
             for c, score, box in zip(part.label.tolist(), part.score.tolist(), part.xyxy, strict=True)
         ]
+
+    def clip(self) -> None:
+        """Let boxes end where their photos end, and leave out those outside.
+
+        Boxes of a photo whose size nobody can read stay as they are: not every format needs it.
+        """
+        limits = np.full((len(self.ids), 4), np.inf, np.float32)
+        for i in np.unique(self.detections.image).tolist():
+            with suppress(InputError):
+                limits[i] = (*self.size(i), *self.size(i))
+        boxes = np.clip(self.detections.xyxy, 0, limits[self.detections.image])
+        inside = (boxes[:, :2] < boxes[:, 2:]).all(axis=1)
+        self.detections = replace(self.detections[inside], xyxy=boxes[inside])
 
 
 def _coco_rows(export: Export) -> list[dict[str, Any]]:
@@ -84,7 +100,7 @@ def _coco_results(export: Export) -> Contents:
     return {"": json.dumps(_coco_rows(export)) + "\n"}
 
 
-def _coco_instances(export: Export) -> Contents:
+def _coco(export: Export) -> Contents:
     return {"": _coco_data(export, range(len(export.ids)))}
 
 
@@ -97,7 +113,7 @@ def _coco_folder(export: Export, val: float = 0.0, photos: bool = False) -> Cont
         if images:
             contents[f"{folder}/_annotations.coco.json"] = _coco_data(export, images)
         if photos:
-            contents |= {f"{folder}/{_inside(export.files[i])}": export.paths[i] for i in images}
+            contents |= {f"{folder}/{inside(export.files[i])}": export.paths[i] for i in images}
     return contents
 
 
@@ -107,8 +123,8 @@ def _coco_data(export: Export, chosen: Sequence[int]) -> str:
         {
             "id": export.numbers.images[i],
             "file_name": export.files[i],
-            "width": export.sizes[i][0],
-            "height": export.sizes[i][1],
+            "width": export.size(i)[0],
+            "height": export.size(i)[1],
         }
         for i in chosen
     ]
@@ -141,7 +157,7 @@ def _csv(export: Export) -> Contents:
 
 def _voc(export: Export) -> Contents:
     return {
-        f"{_inside(name)}.xml": voc.annotation(export.files[i], export.sizes[i], export.objects(i))
+        f"{inside(name)}.xml": voc.annotation(export.files[i], export.size(i), export.objects(i))
         for i, name in enumerate(export.ids)
     }
 
@@ -170,10 +186,10 @@ def _yolo(export: Export, confidence: bool = False, val: float = 0.0, photos: bo
     label = {name: c for c, name in enumerate(export.classes)}
     for i, (file, part) in enumerate(zip(export.files, parts, strict=True)):
         lines = (
-            yolo.label_line(label[name], box, export.sizes[i], score if confidence else None)
+            yolo.label_line(label[name], box, export.size(i), score if confidence else None)
             for name, score, box in export.objects(i)
         )
-        image = f"images/{part}{_inside(file)}"
+        image = f"images/{part}{inside(file)}"
         name = yolo.label_name(image)
         if name in contents:
             raise InputError(f"two images share the label file {name}, as YOLO names it: rename one of them")
@@ -191,13 +207,13 @@ def _rarest(export: Export) -> list[int]:
 
 
 def _cvat(export: Export) -> Contents:
-    images = ((file, export.sizes[i], export.objects(i)) for i, file in enumerate(export.files))
+    images = ((file, export.size(i), export.objects(i)) for i, file in enumerate(export.files))
     return {"": cvat.detected(export.classes, images)}
 
 
 def _huggingface(export: Export, photos: bool = False) -> Contents:
     lines = (
-        json_lines.metadata_line(str(_inside(file)), export.sizes[i], export.objects(i))
+        json_lines.metadata_line(str(inside(file)), export.size(i), export.objects(i))
         for i, file in enumerate(export.files)
     )
     contents: Contents = {json_lines.METADATA: "".join(lines)}
@@ -206,29 +222,36 @@ def _huggingface(export: Export, photos: bool = False) -> Contents:
 
 def _labelstudio(export: Export) -> Contents:
     tasks = [
-        labelstudio.prediction(file, export.sizes[i], export.objects(i))
-        for i, file in enumerate(export.files)
+        labelstudio.prediction(file, export.size(i), export.objects(i)) for i, file in enumerate(export.files)
     ]
     return {"": json.dumps(tasks, ensure_ascii=False) + "\n"}
 
 
-def _inside(name: str) -> PurePosixPath:
+def inside(name: str) -> PurePosixPath:
+    """The name of an image as a path below a folder."""
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts:
         raise InputError(f"the image {name!r} would be written outside of the folder: rename it")
     return path
 
 
-FORMATS: dict[str, Callable[..., Contents]] = {
-    "coco": _coco_results,
-    "coco-instances": _coco_instances,
-    "coco-folder": _coco_folder,
-    "voc": _voc,
-    "comp4": _comp4,
-    "yolo": _yolo,
-    "csv": _csv,
-    "labelstudio": _labelstudio,
-    "cvat": _cvat,
-    "huggingface": _huggingface,
+class Format(NamedTuple):
+    """How a format is written, and how its default file ends; a folder has no suffix."""
+
+    contents: Callable[..., Contents]
+    suffix: str = ""
+    shows_pixels: bool = True  # whether it holds sizes of photos, or the photos themselves
+
+
+FORMATS = {
+    "coco": Format(_coco, ".json"),
+    "coco-results": Format(_coco_results, ".json", shows_pixels=False),
+    "coco-folder": Format(_coco_folder),
+    "voc": Format(_voc),
+    "comp4": Format(_comp4, shows_pixels=False),
+    "yolo": Format(_yolo),
+    "csv": Format(_csv, ".csv", shows_pixels=False),
+    "labelstudio": Format(_labelstudio, ".json"),
+    "cvat": Format(_cvat, ".xml"),
+    "huggingface": Format(_huggingface),
 }
-FOLDERS = frozenset({"coco-folder", "voc", "comp4", "yolo", "huggingface"})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tag2box._version import __version__
 from tag2box.errors import InputError
-from tag2box.exports.writing import check_target
+from tag2box.exports.writing import check_file
 from tag2box.runtime.files import write_whole
 from tag2box.student.graph import student_graph
 from tag2box.student.record import TRUNK, Student
@@ -67,4 +67,4 @@ def check_place(path: Path, photos: tuple[Path, ...]) -> None:
     if path.suffix != ".onnx":
         raise InputError(f"{path} must be a file whose name ends in .onnx")
     for file in (path, path.with_suffix(".html")):
-        check_target(file, FORMAT, photos)
+        check_file(file, FORMAT, photos)

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from tag2box.data.formats.files import SUFFIXES
+from tag2box.detection.config import check_min_score
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
-from tag2box.exports.contents import FOLDERS, FORMATS, Contents, Export
+from tag2box.exports.contents import FORMATS, Contents, Export, Format
 from tag2box.images import ImageSet, Numbers
 from tag2box.names import check_names
 from tag2box.runtime.files import write_whole
 
-__all__ = ["FORMATS", "check_format", "check_target", "write_detections"]
-
+ALIASES = {"coco-instances": "coco"}
 # Bytes, on every system in use.
 LONGEST_NAME = 255
 DEFAULTS: dict[str, Any] = {"split": "test", "confidence": False, "val": 0.0, "photos": False}
@@ -46,10 +46,10 @@ def write_detections(
         The images in which they are, matched by id if the detections have ids; or the files, one for each
         id.
     path : str or Path
-        Where to write: a file for "coco", "coco-instances", "csv", "cvat" and "labelstudio", a folder for
+        Where to write: a file for "coco", "coco-results", "csv", "cvat" and "labelstudio", a folder for
         "coco-folder", "voc", "comp4", "yolo" and "huggingface".
     format : str
-        The format: one of these.
+        The format: one of these. "coco" is a whole data set, "coco-results" a list of boxes by number.
     min_score : float, default=None
         The lowest score to write. None writes all.
     split : str, default="test"
@@ -79,13 +79,15 @@ def write_detections(
     file,class,score,x1,y1,x2,y2
     a.jpg,cat,0.8,1,2,30,40
     """
-    check_format(format)
+    kind = check_format(format)
+    check_min_score(min_score)
     given = {"split": split, "confidence": confidence, "val": val, "photos": photos}
     options = _options(format, {name: value for name, value in given.items() if value != DEFAULTS[name]})
     path = Path(path)
     export = _matched(detections if min_score is None else detections[detections.score >= min_score], images)
     check_target(path, format, export.paths)
-    contents = FORMATS[format](export, **options)
+    export.clip()
+    contents = kind.contents(export, **options)
     written = [path / name if name else path for name in contents]
     _check_files(written, contents, export.paths)
     for file, content in zip(written, contents.values(), strict=True):
@@ -93,26 +95,33 @@ def write_detections(
             _copy(content, file)
         else:
             # Thousands of files would wait for the disk for minutes, and can be exported again.
-            write_whole(file, content, lasting=format not in FOLDERS)
+            write_whole(file, content, lasting=bool(kind.suffix))
     return written
 
 
-def check_format(kind: str) -> None:
-    """Refuse a format that is not one of `FORMATS`."""
-    if kind not in FORMATS:
-        raise InputError(f"no format {kind!r}: there are {', '.join(FORMATS)}")
+def check_format(name: str, more: Sequence[str] = ()) -> Format:
+    """The format of that name; one that is not there is refused, with all that are, and `more`."""
+    if name not in FORMATS and name not in ALIASES:
+        raise InputError(f"no format {name!r}: there are {', '.join([*FORMATS, *more])}")
+    return FORMATS[ALIASES.get(name, name)]
 
 
 def check_target(path: Path, kind: str, photos: Sequence[Path]) -> None:
     """Refuse a place that the format cannot be written to, or that is one of the photos."""
-    if kind in FOLDERS and path.exists() and not path.is_dir():
-        raise InputError(f"{path} is a file, but the format {kind!r} is a folder: choose another name")
-    if kind not in FOLDERS and path.is_dir():
+    if not check_format(kind).suffix:
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is a file, but the format {kind!r} is a folder: choose another name")
+        return
+    check_file(path, kind, photos)
+
+
+def check_file(path: Path, kind: str, photos: Sequence[Path]) -> None:
+    """Refuse a file that is a folder, one of the photos, or called as a photo is."""
+    if path.is_dir():
         raise InputError(f"{path} is a folder, but the format {kind!r} is one file: add a file name")
-    if kind not in FOLDERS:
-        _check_photo(path, {os.path.realpath(photo) for photo in photos})
-        if path.suffix.lower() in SUFFIXES:
-            raise InputError(f"{path} is called as a photo is, but it will hold boxes: choose another suffix")
+    _check_photo(path, {os.path.realpath(photo) for photo in photos})
+    if path.suffix.lower() in SUFFIXES:
+        raise InputError(f"{path} is called as a photo is, but it will hold boxes: choose another suffix")
 
 
 def _check_photo(path: Path, photos: Container[str]) -> None:
@@ -135,7 +144,7 @@ def _check_files(files: Sequence[Path], contents: Contents, photos: Sequence[Pat
 
 
 def _options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
-    known = [*signature(FORMATS[kind]).parameters][1:]
+    known = [*signature(check_format(kind).contents).parameters][1:]
     if wrong := [name for name in options if name not in known]:
         raise InputError(
             f"the format {kind!r} has no option {wrong[0]!r}: it has {', '.join(known) or 'none'}"

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from tag2box.cover.greedy import Cover
 from tag2box.detection.detections import Detections
+from tag2box.detection.drawing import Picture
 from tag2box.evaluation.reliability import Reliability
 from tag2box.evaluation.scores import CorLoc, Scores
 from tag2box.images import ImageSet
 from tag2box.neighbors.search import Neighbors
 from tag2box.report.charts import gain_chart, recall_chart, reliability_chart
 from tag2box.report.sections import (
-    Picture,
     before_and_after,
     best_and_worst,
     heat_maps,

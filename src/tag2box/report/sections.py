@@ -8,14 +8,13 @@ from numpy.typing import NDArray
 from tag2box.boxes import iou_matrix
 from tag2box.cover.greedy import Cover
 from tag2box.detection.detections import Detections
+from tag2box.detection.drawing import Picture
 from tag2box.evaluation.matching import IGNORED, KINDS, TRUE, align, outcomes
 from tag2box.images import ImageSet
 from tag2box.neighbors.search import Neighbors
-from tag2box.report.thumbnails import AFTER, BEFORE, DETECTED, MINED, TRUTH, Picture, Thumbnails
+from tag2box.report.thumbnails import AFTER, BEFORE, DETECTED, MINED, TRUTH, Thumbnails
 from tag2box.run.heat_maps import Heat
 from tag2box.windows.search import Windows
-
-__all__ = ["Picture", "before_and_after", "best_and_worst", "heat_maps", "picks_and_neighbors"]
 
 Box = NDArray[np.float32]
 NEIGHBORS = 5  # as in the paper's Figure 2

@@ -20,7 +20,7 @@ from tag2box.run.folder import RunFolder
 from tag2box.run.same_photos import PhotoNames
 from tag2box.runtime.files import write_whole
 
-FORMATS = {"coco": "coco-instances", "labelstudio": "labelstudio"}
+FORMATS = ("coco", "labelstudio")
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def export_corrections(run: RunFolder, target: Path, kind: str) -> tuple[int, in
     if not chosen:
         raise InputError(f"{run.folder} has no corrections yet: `tag2box review {run.folder}` makes some")
     if kind in FORMATS:
-        write_detections(accepted, run.images.take(chosen), target, FORMATS[kind])
+        write_detections(accepted, run.images.take(chosen), target, kind)
     elif kind == "cvat":
         parts = [accepted[accepted.image == i] for i in chosen]
         names = [f"{run.images.ids[i]}{run.images.paths[i].suffix}" for i in chosen]

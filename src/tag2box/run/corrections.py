@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from tag2box.boxes import iou_matrix
 from tag2box.corrections import Box, PhotoCorrections, State, read_state, warn
 from tag2box.data.remote import RemotePath
-from tag2box.detection.config import WORTH
+from tag2box.detection.config import MIN_SCORE
 from tag2box.detection.detections import Detections
 from tag2box.run.folder import RunFolder, mined_windows
 from tag2box.runtime.files import content_hash
@@ -41,7 +41,7 @@ class CorrectedBoxes:
         boxes = self.detections
         order = np.lexsort((-boxes.score, boxes.label, boxes.image))
         pairs = np.stack([boxes.image, boxes.label], axis=1)[order]
-        keep = boxes.score >= WORTH
+        keep = boxes.score >= MIN_SCORE
         keep[order[np.unique(pairs, axis=0, return_index=True)[1]]] = True
         return np.asarray(keep)
 

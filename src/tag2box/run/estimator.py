@@ -11,8 +11,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 from joblib import effective_n_jobs
 from markupsafe import Markup
+from PIL import Image
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -150,26 +152,38 @@ class Tag2Box(BaseEstimator):
         self.images_ = images
         return self
 
-    def predict(self, paths: ImageSet | str | Path | Sequence[str | Path]) -> Detections:
+    def predict(self, photos: Any, *, min_score: float | None = None) -> Detections:
         """Find the learned objects in photos.
 
         Parameters
         ----------
-        paths : ImageSet, str, Path, or sequence of str or Path
-            Photos, folders of photos, or an image set.
+        photos : ImageSet, str, Path, ndarray, PIL.Image.Image, or sequence of these
+            Photos as files, arrays or images of Pillow; folders of photos; or an image set.
+        min_score : float, default=None
+            The lowest confidence of a box. None keeps all, as evaluation wants them.
 
         Returns
         -------
         Detections
-            The boxes found; its `ids` name the photos.
+            The boxes found; its `ids` name the photos, those without a file by their number.
         """
         check_is_fitted(self)
-        if not isinstance(paths, ImageSet):
-            paths = find_photos([paths] if isinstance(paths, str | Path) else paths)
-        images = self._usable(paths)
-        photos = Photos(images.paths, images.ids)
-        detections = detect_photos(photos, self.detector_, workers=self._workers, progress=self.progress)
-        return replace(detections, ids=images.ids).with_photos(images.paths)
+        if isinstance(photos, str | Path | np.ndarray | Image.Image):
+            photos = [photos]
+        if not isinstance(photos, ImageSet):
+            photos = list(photos)
+            if any(not isinstance(photo, str | Path) for photo in photos):
+                return self._predict(photos, tuple(map(str, range(len(photos)))), min_score)
+            photos = find_photos(photos)
+        images = self._usable(photos)
+        return self._predict(images.paths, images.ids, min_score)
+
+    def _predict(self, photos: Sequence[Any], ids: tuple[str, ...], min_score: float | None) -> Detections:
+        found = detect_photos(
+            Photos(tuple(photos), ids), self.detector_, workers=self._workers, progress=self.progress
+        )
+        kept = found if min_score is None else found.above(min_score)
+        return replace(kept, ids=ids).with_photos(photos)
 
     def _repr_html_(self) -> str:
         """What was learned, where it is; else scikit-learn's."""

@@ -150,4 +150,4 @@ def _write_truth(path: Path, images: ImageSet) -> None:
     assert truth is not None
     sure = np.ones(len(truth.image))
     boxes = Detections(truth.image, truth.xyxy, sure, truth.label, images.ids, images.classes)
-    write_detections(boxes, images, path, "coco-instances")
+    write_detections(boxes, images, path, "coco")
