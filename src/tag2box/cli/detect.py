@@ -1,7 +1,7 @@
 """`tag2box detect`: boxes in new photos."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,7 +22,9 @@ from tag2box.detection.config import MIN_SCORE, check_min_score
 from tag2box.errors import InputError
 
 if TYPE_CHECKING:
+    from tag2box.detection.detections import Detections
     from tag2box.images import ImageSet
+    from tag2box.runtime.progress import Progress
 
 Format = Annotated[
     str,
@@ -60,17 +62,12 @@ def detect(
 
     Example: tag2box detect holiday/*.jpg --run runs/photos --show
     """
-    from tag2box.exports.writing import check_format, check_target, write_detections
+    from tag2box.exports.writing import check_target
     from tag2box.run.folder import RunFolder, detect_run
     from tag2box.run.student import detect_student
     from tag2box.runtime.cluster import using
 
-    check_on_error(on_error)
-    kind = format_ or ("csv" if out is not None and out.suffix == ".csv" else "coco")
-    suffix = check_format(kind).suffix
-    if all_ and min_score is not None:
-        raise InputError("--all and --min-score exclude each other: give one of them")
-    check_min_score(min_score)
+    kind, suffix = _checked(format_, out, min_score, all_, on_error)
     folder = RunFolder(run)
     target = out or folder.folder / f"detections.{kind}{suffix}"
     page = (out.with_suffix("") if out else folder.folder / "detections").with_suffix(".html")
@@ -83,34 +80,59 @@ def detect(
         find = detect_student if student else detect_run
         detections = find(folder, images, workers=workers, progress=progress)
         kept = detections if all_ else detections.above(min_score)
-        written = write_detections(kept, images, target, kind)
-        pictures = None
-        if not no_pictures:
-            from tag2box.exports.pictures import write_pictures
-
-            pictures = write_pictures(kept, images, page, workers=workers, progress=progress)
-    answer = {
-        "run": str(run),
-        "images": len(images),
-        "boxes": len(kept),
-        "format": kind,
-        "written": [str(path) for path in written],
-        "page": str(page) if pictures else None,
-        "pictures": str(pictures) if pictures else None,
-        "look": seen.to_dict(),
-    }
-    lines = [_counted(len(kept), len(detections) - len(kept), len(images), min_score)]
-    lines += [f"  boxes      {target}{f' ({len(written)} files)' if len(written) > 1 else ''}"]
-    lines += [f"  pictures   {pictures}", f"  all photos {page}"] if pictures else []
-    say(as_json, answer, "\n".join(lines))
-    if show and pictures:
+        written = _write(kept, images, target, kind, None if no_pictures else page, workers, progress)
+    answer = {"run": str(run), "images": len(images), **written, "look": seen.to_dict()}
+    left = len(detections) - len(kept)
+    say(as_json, answer, _text(answer, target, left, MIN_SCORE if min_score is None else min_score))
+    if show and not no_pictures:
         open_page(page)
 
 
-def _counted(boxes: int, left: int, images: int, min_score: float | None) -> str:
-    lowest = MIN_SCORE if min_score is None else min_score
+def _write(
+    boxes: "Detections",
+    images: "ImageSet",
+    target: Path,
+    kind: str,
+    page: Path | None,
+    workers: int | None,
+    progress: "Progress",
+) -> dict[str, Any]:
+    """Write the boxes, the page where there is to be one, and its pictures; what was written, for JSON."""
+    from tag2box.exports.pictures import write_pictures
+    from tag2box.exports.writing import write_detections
+
+    written = [str(path) for path in write_detections(boxes, images, target, kind)]
+    answer: dict[str, Any] = {"boxes": len(boxes), "format": kind, "written": written}
+    if page is None:
+        return answer | {"page": None, "pictures": None}
+    pictures = write_pictures(boxes, images, page, workers=workers, progress=progress)
+    return answer | {"page": str(page), "pictures": str(pictures)}
+
+
+def _checked(
+    format_: str, out: Path | None, min_score: float | None, all_: bool, on_error: str
+) -> tuple[str, str]:
+    """The format and its suffix; what cannot be is refused before anything is loaded."""
+    from tag2box.exports.writing import check_format
+
+    check_on_error(on_error)
+    check_min_score(min_score)
+    if all_ and min_score is not None:
+        raise InputError("--all and --min-score exclude each other: give one of them")
+    kind = format_ or ("csv" if out is not None and out.suffix == ".csv" else "coco")
+    return kind, check_format(kind).suffix
+
+
+def _text(answer: dict[str, Any], target: Path, left: int, lowest: float) -> str:
     doubtful = f" ({left} below a confidence of {lowest:g} left out: --all writes them too)" if left else ""
-    return f"{boxes} boxes in {images} images{doubtful}"
+    count = f" ({n} files)" if (n := len(answer["written"])) > 1 else ""
+    lines = [
+        f"{answer['boxes']} boxes in {answer['images']} images{doubtful}",
+        f"  boxes       {target}{count}",
+    ]
+    if answer["page"]:
+        lines += [f"  pictures    {answer['pictures']}", f"  all photos  {answer['page']}"]
+    return "\n".join(lines)
 
 
 def _images(photos: list[str], split: str | None, on_error: str) -> "ImageSet":
