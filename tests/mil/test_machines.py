@@ -16,7 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, Normalizer
 from sklearn.svm import SVC, LinearSVC
 
-from tag2box import InputError, mil
+from tag2box import mil
+from tag2box.errors import InputError
 from tag2box.mil import (
     MILES,
     MISVM,
@@ -37,7 +38,7 @@ from tag2box.mil import (
 )
 from tag2box.mil.checks import CHECKS
 from tag2box.mil.latent_cv import path
-from tag2box.mil.search import along, cross_validate
+from tag2box.mil.search import cross_validate, fit_path
 from tag2box.mil.usual import usual_machines
 
 MACHINES = {
@@ -246,7 +247,7 @@ def test_the_alternation_ends_at_its_own_labels(toy, Machine):
     bags, y = toy
     model = Machine(SVC(kernel="linear")).fit(bags, y)
     sign = np.where(y == 1, 1.0, -1.0)
-    X, target, _ = model._labelled(bags, sign, model.instance_scores(bags))
+    X, target, _ = model._training_set(bags, sign, model.instance_scores(bags))
     again = SVC(kernel="linear").fit(X, target).decision_function(bags.X)
     np.testing.assert_allclose(again, model.instance_scores(bags), atol=1e-3)
     if Machine is MiSVM:
@@ -287,7 +288,7 @@ def test_one_path_is_near_every_cold_fit(toy):
     points = path([0.1, 1, 10], [0.3, 3])
     assert [p["C"] for p in points] == [0.1, 1, 10, 10, 1, 0.1]
     assert [p["mu"] for p in points] == [3, 3, 3, 0.3, 0.3, 0.3]
-    warm = along(SmoothLatentSVC(), points, bags, y, bags, warm=True)
+    warm = fit_path(SmoothLatentSVC(), points, bags, y, bags, warm=True)
     for point, (model, _) in zip(points, warm, strict=True):
         cold = SmoothLatentSVC(**point).fit(bags, y)
         assert model.objective_ <= 1.1 * cold.objective_

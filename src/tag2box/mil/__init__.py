@@ -14,10 +14,9 @@ if TYPE_CHECKING:
     from tag2box.mil.latent import LatentSVC
     from tag2box.mil.latent_cv import LatentSVCCV, SmoothLatentSVCCV
     from tag2box.mil.loading import load_mil
-    from tag2box.mil.miles import MILES
     from tag2box.mil.per_instance import PerInstance
     from tag2box.mil.scaling import InstanceScaler
-    from tag2box.mil.set_kernel import SetKernel
+    from tag2box.mil.set_kernel import MILES, SetKernel
     from tag2box.mil.smooth_latent import SmoothLatentSVC
     from tag2box.mil.smoothing import simplex_projection, smoothed_max
     from tag2box.mil.stacking import BagStackingCV
@@ -54,7 +53,7 @@ _HOME = {
     "InstanceScaler": "scaling",
     "LatentSVC": "latent",
     "LatentSVCCV": "latent_cv",
-    "MILES": "miles",
+    "MILES": "set_kernel",
     "MISVM": "andrews",
     "MiSVM": "andrews",
     "PerInstance": "per_instance",

@@ -11,81 +11,78 @@ one slack per negative bag, linear and without alternation on an SVM.
 """
 
 import warnings
+from inspect import cleandoc
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from tag2box.mil.bag_estimator import BagEstimator, bag_weights, check_at_least, one_against_rest
 from tag2box.mil.bag_statistics import segment_mean
 from tag2box.mil.bags import Bags, as_csr, is_sparse
+from tag2box.mil.base import BagBase, InstanceClassifier
 from tag2box.mil.smoothing import segment_max
+from tag2box.mil.validation import check_at_least, one_against_rest
 
 Floats = NDArray[np.float64]
 # What an SVM is fitted to: instances, their signs, and the bag of each.
-Labelled = tuple[Any, Floats, NDArray[np.intp]]
+TrainingSet = tuple[Any, Floats, NDArray[np.intp]]
 
 
-class _Andrews(BagEstimator):
-    """The alternation; who inherits says what the SVM is fitted to."""
+class Alternation(InstanceClassifier):
+    """The alternation; a subclass says what the SVM is fitted to."""
+
+    shared_docs = BagBase.shared_docs | {
+        "parameters": cleandoc("""
+            estimator : classifier, default=None
+                The SVM, any classifier of rows with `decision_function`. None is `SVC(kernel="linear")`.
+            max_iter : int, default=50
+                The greatest number of rounds.
+
+            Attributes
+            ----------
+            estimators_ : list of classifiers
+                The fitted SVM, or one per class against the rest.
+        """)
+    }
 
     def __init__(self, estimator: Any = None, *, max_iter: int = 50) -> None:
         self.estimator = estimator
         self.max_iter = max_iter
 
-    def fit(self, bags: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Any:
-        """Learn from bags and one label per bag.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-        y : array-like of shape (n_bags,)
-            The label of each bag.
-        sample_weight : array-like of shape (n_bags,), default=None
-            The weight of each bag's instances.
-
-        Returns
-        -------
-        self : estimator
-            The fitted estimator.
-        """
-        bags, labels = self._begin(bags, y)
+    def _fit(self, bags: Bags, labels: NDArray[Any], weight: Floats | None) -> None:
         check_at_least(1, max_iter=self.max_iter)
-        weight = None if sample_weight is None else bag_weights(sample_weight, len(bags))
         signs = one_against_rest(labels, self.classes_)
         self.estimators_ = [self._alternate(bags, sign, weight) for sign in signs]
-        return self
 
     def _instance_scores(self, bags: Bags) -> Floats:
         scores = np.stack([svm.decision_function(bags.X) for svm in self.estimators_], axis=1)
         return scores[:, 0] if len(self.estimators_) == 1 else scores
 
     def _alternate(self, bags: Bags, sign: Floats, weight: Floats | None) -> Any:
-        known: list[bytes] = []
+        states: list[bytes] = []
         scores = None
         for _ in range(self.max_iter):
-            X, target, bag = self._labelled(bags, sign, scores)
+            X, target, bag = self._training_set(bags, sign, scores)
             weights = {} if weight is None else {"sample_weight": weight[bag]}
             svm = clone(SVC(kernel="linear") if self.estimator is None else self.estimator)
             svm.fit(X, target, **weights)
             scores = np.asarray(svm.decision_function(bags.X), dtype=np.float64)
             state = self._state(bags, sign, scores)
-            if state in known:  # the same labels as before, or a cycle of them
+            if state in states:  # the same labels as before, or a cycle of them
                 return svm
-            known.append(state)
+            states.append(state)
         warnings.warn(
             f"labels still changed after {self.max_iter} rounds: raise max_iter",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
         return svm
 
-    def _labelled(self, bags: Bags, sign: Floats, scores: Floats | None) -> Labelled:
+    def _training_set(self, bags: Bags, sign: Floats, scores: Floats | None) -> TrainingSet:
         raise NotImplementedError
 
     def _state(self, bags: Bags, sign: Floats, scores: Floats) -> bytes:
@@ -93,24 +90,13 @@ class _Andrews(BagEstimator):
         raise NotImplementedError
 
 
-class MiSVM(_Andrews):
+class MiSVM(Alternation):
     """The mi-SVM of Andrews et al. (2003): every instance of a positive bag gets a label.
 
     Parameters
     ----------
-    estimator : classifier, default=None
-        The SVM, any classifier of rows with `decision_function`. None is `SVC(kernel="linear")`.
-    max_iter : int, default=50
-        The greatest number of rounds.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels; of two classes, the second is the positive one.
-    estimators_ : list of classifiers
-        The fitted SVM, or one per class against the rest.
-    n_features_in_ : int
-        The number of features.
+    %(parameters)s
+    %(classes)s
 
     See Also
     --------
@@ -126,7 +112,7 @@ class MiSVM(_Andrews):
     True
     """
 
-    def _labelled(self, bags: Bags, sign: Floats, scores: Floats | None) -> Labelled:
+    def _training_set(self, bags: Bags, sign: Floats, scores: Floats | None) -> TrainingSet:
         bag = np.repeat(np.arange(len(bags)), bags.sizes)
         return bags.X, sign[bag] if scores is None else _imputed(bags, sign, scores), bag
 
@@ -134,24 +120,13 @@ class MiSVM(_Andrews):
         return _imputed(bags, sign, scores).tobytes()
 
 
-class MISVM(_Andrews):
-    """The MI-SVM of Andrews et al. (2003): one instance speaks for each positive bag.
+class MISVM(Alternation):
+    """The MI-SVM of Andrews et al. (2003): one instance stands for each positive bag.
 
     Parameters
     ----------
-    estimator : classifier, default=None
-        The SVM, any classifier of rows with `decision_function`. None is `SVC(kernel="linear")`.
-    max_iter : int, default=50
-        The greatest number of rounds.
-
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels; of two classes, the second is the positive one.
-    estimators_ : list of classifiers
-        The fitted SVM, or one per class against the rest.
-    n_features_in_ : int
-        The number of features.
+    %(parameters)s
+    %(classes)s
 
     See Also
     --------
@@ -167,7 +142,7 @@ class MISVM(_Andrews):
     True
     """
 
-    def _labelled(self, bags: Bags, sign: Floats, scores: Floats | None) -> Labelled:
+    def _training_set(self, bags: Bags, sign: Floats, scores: Floats | None) -> TrainingSet:
         positive = np.flatnonzero(sign > 0)
         negative = bags[sign < 0]
         chosen = segment_mean(bags[positive]) if scores is None else bags.X[_witness(bags, sign, scores)]
@@ -186,7 +161,7 @@ def _witness(bags: Bags, sign: Floats, scores: Floats) -> NDArray[np.intp]:
 
 
 def _imputed(bags: Bags, sign: Floats, scores: Floats) -> Floats:
-    """The signs of the scores in positive bags, the best instance positive in any case; else -1."""
+    """The signs of the scores in positive bags, where the best instance is positive in any case; else -1."""
     target = np.where((scores > 0) & np.repeat(sign > 0, bags.sizes), 1.0, -1.0)
     target[_witness(bags, sign, scores)] = 1.0
     return target

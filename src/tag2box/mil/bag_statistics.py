@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from tag2box.errors import InputError
-from tag2box.mil.bag_estimator import check_choice, finite_bags, known_bags
 from tag2box.mil.bags import Bags, as_csr, is_sparse
+from tag2box.mil.base import BagTransformer
+from tag2box.mil.validation import check_choice
 
 
 def segment_mean(bags: Bags) -> Any:
@@ -58,8 +58,8 @@ def _min(bags: Bags) -> Any:
 STATISTICS = {"mean": segment_mean, "min": _min, "max": _max, "std": _std}
 
 
-class BagStatistics(TransformerMixin, BaseEstimator):
-    """Describe each bag by statistics of its instances, one row per bag.
+class BagStatistics(BagTransformer):
+    """Describe each bag by statistics of its instances, one row per bag: CSR if the bags are.
 
     Parameters
     ----------
@@ -91,43 +91,13 @@ class BagStatistics(TransformerMixin, BaseEstimator):
     def __init__(self, statistics: tuple[str, ...] = ("mean", "min", "max")) -> None:
         self.statistics = statistics
 
-    def fit(self, bags: Any, y: Any = None) -> "BagStatistics":  # noqa: ARG002
-        """Check the bags; nothing is learned.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-        y : None
-            Ignored, present for scikit-learn's sake.
-
-        Returns
-        -------
-        BagStatistics
-            The transformer.
-        """
+    def _fit(self, bags: Bags) -> None:  # noqa: ARG002
         if not self.statistics:
             raise InputError(f"no statistics: name some of {', '.join(STATISTICS)}")
         for name in self.statistics:
-            check_choice("statistics", name, tuple(STATISTICS))
-        self.n_features_in_ = finite_bags(bags).X.shape[1]
-        return self
+            check_choice("statistics", name, STATISTICS)
 
-    def transform(self, bags: Any) -> Any:
-        """Compute the statistics.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray or CSR array of shape (n_bags, n_statistics * n_features)
-            One row per bag; sparse if the bags are.
-        """
-        check_is_fitted(self)
-        bags = known_bags(bags, self.n_features_in_)
+    def _transform(self, bags: Bags) -> Any:
         parts = [STATISTICS[name](bags) for name in self.statistics]
         return as_csr(sparse.hstack(parts)) if is_sparse(bags.X) else np.hstack(parts)
 

@@ -51,8 +51,8 @@ class Bags:
 
     Examples
     --------
-    >>> import tag2box as t2b
-    >>> bags = t2b.Bags([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], offsets=[0, 2, 3])
+    >>> from tag2box.mil import Bags
+    >>> bags = Bags([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]], offsets=[0, 2, 3])
     >>> bags
     Bags(2 bags, 3 instances, 2 features, dense)
     >>> bags[1].tolist()

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.mil.bag_classifier import BagClassifier
 from tag2box.mil.convex import ConvexHalf
+from tag2box.mil.linear import LinearClassifier, Solution
 from tag2box.mil.losses import LOSSES
 from tag2box.mil.objective import BagProblem, warn_not_converged
 from tag2box.mil.smoothing import segment_max
@@ -27,7 +27,7 @@ from tag2box.mil.smoothing import segment_max
 Floats = NDArray[np.float64]
 
 
-class LatentSVC(BagClassifier):
+class LatentSVC(LinearClassifier):
     """Latent SVM for bags, by the concave-convex procedure.
 
     The score of a bag is the maximum over its instances. Each round fixes the best instance of every
@@ -39,45 +39,23 @@ class LatentSVC(BagClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        The weight of the loss against the regularization ½‖w‖².
+    %(C)s
     loss : {"hinge", "squared_hinge", "logistic", "smooth_hinge"}, default="hinge"
         The loss of a bag. "hinge" is the latent SVM.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept.
-    intercept_scaling : float, default=1.0
-        The value of the constant feature that stands for the intercept. Its weight is regularized like the
-        others, as in `sklearn.svm.LinearSVC`.
-    class_weight : dict or "balanced", default=None
-        The weight of each class, as in scikit-learn.
-    init : {"andrews", "zeros"}, ndarray or tuple, default="andrews"
-        The weights to start from: those of Andrews et al. (2003), zeros, `coef` or `(coef, intercept)`.
-    warm_start : bool, default=False
-        Whether to start from the solution of the last fit.
+    %(intercept)s
+    %(start)s
     max_iter : int, default=100
         The greatest number of rounds.
     tol : float, default=1e-4
         The relative duality gap of the convex problem, and the relative fall of the objective in a round
         below which the fit stops.
-    n_jobs : int, default=None
-        The number of threads for more than two classes. None means 1, -1 means one per core.
+    %(n_jobs)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels; of two classes, the second is the positive one.
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        The weights.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-        The intercept of each row of `coef_`.
-    objective_ : float or ndarray of shape (n_classes,)
-        The value of the objective at the solution.
-    objective_trace_ : list of float, or list of such lists
-        The objective at the start and after every round.
-    n_iter_ : int or ndarray of shape (n_classes,)
-        The number of rounds.
-    n_features_in_ : int
-        The number of features.
+    %(linear)s
+    %(solution)s
+    %(classes)s
 
     See Also
     --------
@@ -91,10 +69,10 @@ class LatentSVC(BagClassifier):
     --------
     A bag is positive if one of its instances is above 1.
 
-    >>> import tag2box as t2b
-    >>> bags = t2b.Bags.from_list([[[0.1], [2.0]], [[3.0]], [[0.5], [0.2]], [[0.9]]])
-    >>> model = t2b.LatentSVC(C=100).fit(bags, [1, 1, -1, -1])
-    >>> model.predict(t2b.Bags.from_list([[[0.0], [2.5]], [[0.3]]])).tolist()
+    >>> from tag2box.mil import Bags, LatentSVC
+    >>> bags = Bags.from_list([[[0.1], [2.0]], [[3.0]], [[0.5], [0.2]], [[0.9]]])
+    >>> model = LatentSVC(C=100).fit(bags, [1, 1, -1, -1])
+    >>> model.predict(Bags.from_list([[[0.0], [2.5]], [[0.3]]])).tolist()
     [1, -1]
     >>> model.witness(bags).tolist()
     [1, 2, 3, 5]
@@ -127,7 +105,7 @@ class LatentSVC(BagClassifier):
         self.tol = tol
         self.n_jobs = n_jobs
 
-    def _solve(self, problem: BagProblem, theta: Floats) -> tuple[Floats, list[float], int]:
+    def _solve(self, problem: BagProblem, theta: Floats) -> Solution:
         half = ConvexHalf(problem, self.loss)
 
         def look(theta: Floats) -> tuple[float, NDArray[np.intp]]:

@@ -24,8 +24,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from tag2box.errors import InputError
-from tag2box.mil.bag_estimator import bag_labels, finite_bags
 from tag2box.mil.bags import Bags, is_sparse
+from tag2box.mil.validation import bag_labels, finite_bags
 
 Loaded = tuple[Bags, NDArray[Any]]
 # What a damaged file raises in NumPy's, SciPy's and Python's readers.

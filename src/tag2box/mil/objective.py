@@ -164,5 +164,5 @@ def warn_not_converged(what: str, limit: int) -> None:
     warnings.warn(
         f"not converged after {limit} {what}: raise max_iter or tol, or scale the features",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=6,
     )

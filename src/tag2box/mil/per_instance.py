@@ -1,14 +1,15 @@
-"""`PerInstance`: transformers of rows, such as scikit-learn's, in front of machines that take bags."""
+"""`PerInstance`: transformers of rows, such as scikit-learn's, in front of estimators of bags."""
 
 from typing import Any
 
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from tag2box.mil.bags import Bags, as_bags
+from tag2box.mil.base import BagTransformer
 
 
-class PerInstance(TransformerMixin, BaseEstimator):
+class PerInstance(BagTransformer):
     """Apply a scikit-learn transformer to the instances of bags.
 
     The transformer is fitted without labels: bags have them, instances do not.
@@ -27,11 +28,11 @@ class PerInstance(TransformerMixin, BaseEstimator):
     --------
     >>> from sklearn.pipeline import make_pipeline
     >>> from sklearn.preprocessing import StandardScaler
-    >>> import tag2box as t2b
-    >>> bags = t2b.Bags([[0.0], [2.0], [4.0]], offsets=[0, 2, 3])
-    >>> t2b.PerInstance(StandardScaler(with_std=False)).fit_transform(bags)[1].tolist()
+    >>> from tag2box.mil import Bags, PerInstance, SmoothLatentSVC
+    >>> bags = Bags([[0.0], [2.0], [4.0]], offsets=[0, 2, 3])
+    >>> PerInstance(StandardScaler(with_std=False)).fit_transform(bags)[1].tolist()
     [[2.0]]
-    >>> model = make_pipeline(t2b.PerInstance(StandardScaler()), t2b.SmoothLatentSVC())
+    >>> model = make_pipeline(PerInstance(StandardScaler()), SmoothLatentSVC())
     >>> model.fit(bags, [-1, 1]).predict(bags).tolist()
     [-1, 1]
     """
@@ -39,39 +40,17 @@ class PerInstance(TransformerMixin, BaseEstimator):
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
 
-    def fit(self, bags: Any, y: Any = None) -> "PerInstance":  # noqa: ARG002
-        """Fit the transformer on all instances.
+    def _check_first(self, bags: Any) -> Bags:
+        return as_bags(bags)  # the transformer may be an imputer
 
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-        y : None
-            Ignored, present for scikit-learn's sake.
-
-        Returns
-        -------
-        PerInstance
-            The fitted transformer.
-        """
-        self.transformer_ = clone(self.transformer).fit(as_bags(bags).X)
-        return self
-
-    def transform(self, bags: Any) -> Bags:
-        """Transform the instances of bags.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        Bags
-            The same bags with their instances transformed.
-        """
+    def _check_bags(self, bags: Any) -> Bags:
         check_is_fitted(self)
-        bags = as_bags(bags)
+        return as_bags(bags)
+
+    def _fit(self, bags: Bags) -> None:
+        self.transformer_ = clone(self.transformer).fit(bags.X)
+
+    def _transform(self, bags: Bags) -> Bags:
         return Bags(self.transformer_.transform(bags.X), bags.offsets)
 
     def set_output(self, *, transform: str | None = None) -> "PerInstance":  # noqa: ARG002
@@ -80,7 +59,7 @@ class PerInstance(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         transform : str, default=None
-            Ignored, present for scikit-learn's sake.
+            Ignored, as bags are no rows.
 
         Returns
         -------

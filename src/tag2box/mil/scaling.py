@@ -8,9 +8,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tag2box.mil.bag_estimator import check_choice
 from tag2box.mil.bags import is_sparse
 from tag2box.mil.set_kernel import resolve_gamma
+from tag2box.mil.validation import check_choice
 
 METHODS = ("normalize", "standardize")
 # Rows with fewer numbers than this share that are not 0 are text, or like it.

@@ -1,7 +1,7 @@
 """Settings tried by cross-validation, with the decisions about the bags that each fold leaves out.
 
-What `GridSearchCV` does, and two things more: the settings of the last step of a pipeline share what the
-steps before it make of the bags, and a machine that can start warm goes along the settings as a path.
+As `GridSearchCV`, but the steps of a pipeline before the last are fitted once for all settings of the last,
+and an estimator that can start warm visits the settings as a path.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,8 +24,8 @@ Fold = tuple[NDArray[np.intp], NDArray[np.intp]]
 Scorer = Callable[[Any, Any, Labels], float]
 
 
-class Tried(NamedTuple):
-    """scores: (n_folds, n_points). decisions: (n_points, n_bags[, n_classes]), NaN where no fold looked."""
+class SearchResult(NamedTuple):
+    """scores: (n_folds, n_points). decisions: (n_points, n_bags[, n_classes]), NaN for bags in no fold."""
 
     scores: Floats
     decisions: Floats
@@ -56,7 +56,7 @@ def accuracy(model: Any, bags: Any, y: Labels) -> float:
     return float(accuracy_score(y, model.predict(bags)))
 
 
-def along(
+def fit_path(
     estimator: Any,
     points: Sequence[Point],
     train: Bags,
@@ -66,15 +66,15 @@ def along(
     *,
     warm: bool = False,
 ) -> Iterator[tuple[Any, Any]]:
-    """At each point, the fitted last step of `estimator`, and `test` as this step takes it.
+    """At each point, the fitted last step of `estimator`, and `test` transformed by the steps before it.
 
-    warm: the step is one object, and each fit starts from the last.
+    warm: one object is fitted at all points, and each fit starts from the last.
     """
     front, back, prefix = _split(estimator)
     weights = {} if weight is None else {"sample_weight": weight}
     model, last = clone(back), None
     for point in points:
-        behind = {key.removeprefix(prefix): value for key, value in point.items() if key.startswith(prefix)}
+        of_last = {key.removeprefix(prefix): value for key, value in point.items() if key.startswith(prefix)}
         before = {key: value for key, value in point.items() if not key.startswith(prefix)}
         if front is None:
             inside, outside = train, test
@@ -82,7 +82,7 @@ def along(
             transformer = clone(front).set_params(**before)
             inside, outside, last = transformer.fit_transform(train, y), transformer.transform(test), before
         model = model.set_params(warm_start=True) if warm else clone(back)
-        yield model.set_params(**behind).fit(inside, y, **weights), outside
+        yield model.set_params(**of_last).fit(inside, y, **weights), outside
 
 
 def cross_validate(
@@ -95,7 +95,7 @@ def cross_validate(
     *,
     score: Scorer = accuracy,
     warm: bool = False,
-) -> Tried:
+) -> SearchResult:
     """Scores and decisions at each point, fold by fold."""
     if not points:
         raise InputError("no settings to choose from: give at least one")
@@ -107,11 +107,11 @@ def cross_validate(
         if len(np.unique(y[train])) < len(classes):
             raise InputError("a fold leaves out all bags of a class: take fewer folds")
         inside = None if weight is None else weight[train]
-        machines = along(estimator, points, bags[train], y[train], bags[test], inside, warm=warm)
-        for k, (model, outside) in enumerate(machines):
+        models = fit_path(estimator, points, bags[train], y[train], bags[test], inside, warm=warm)
+        for k, (model, outside) in enumerate(models):
             decisions[k, test] = model.decision_function(outside)
             scores[i, k] = score(model, outside, y[test])
-    return Tried(scores, decisions)
+    return SearchResult(scores, decisions)
 
 
 def _split(estimator: Any) -> tuple[Any, Any, str]:

@@ -1,8 +1,16 @@
-"""The normalised set kernel (Gärtner, Flach, Kowalczyk and Smola 2002): all instances of two bags compared.
+"""Bags compared by their instances: the normalised set kernel, and MILES.
+
+The set kernel (Gärtner, Flach, Kowalczyk and Smola 2002) compares all instances of two bags:
 
     k(A, B) = Σ_{a in A} Σ_{b in B} κ(a, b)
 
 divided by √(k(A, A) k(B, B)) ("feature": bags of length 1 in feature space) or |A| |B| ("averaging").
+
+MILES (Chen, Bi and Wang 2006) describes a bag by its similarity to each instance of the training bags:
+
+    φ(B)_k = max_j exp(-γ ‖x_j - c_k‖²),    c_k each instance of the bags of the fit
+
+A sparse linear classifier behind it chooses the instances that count: `LinearSVC(penalty="l1", dual=False)`.
 """
 
 from itertools import pairwise
@@ -11,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.metrics.pairwise import pairwise_kernels
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 
-from tag2box.mil.bag_estimator import check_choice, check_positive, finite_bags, known_bags
 from tag2box.mil.bag_statistics import segment_mean
 from tag2box.mil.bags import Bags, as_csr, is_sparse
+from tag2box.mil.base import BagTransformer
+from tag2box.mil.validation import check_choice, check_positive
 
 Floats = NDArray[np.float64]
 NORMALIZATIONS = ("feature", "averaging")
@@ -44,7 +52,7 @@ def blocks_of(bags: Bags, n_columns: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(ends)]
 
 
-class SetKernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class SetKernel(ClassNamePrefixFeaturesOutMixin, BagTransformer):
     """The normalised set kernel (NSK): bags to a kernel matrix, for `SVC(kernel="precomputed")`.
 
     Parameters
@@ -66,8 +74,6 @@ class SetKernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         The bags that others are compared with.
     gamma_ : float
         The gamma that was taken.
-    n_features_in_ : int
-        The number of features.
 
     See Also
     --------
@@ -103,44 +109,13 @@ class SetKernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.coef0 = coef0
         self.normalization = normalization
 
-    def fit(self, bags: Any, y: Any = None) -> "SetKernel":  # noqa: ARG002
-        """Keep the bags that others will be compared with.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-        y : None
-            Ignored, present for scikit-learn's sake.
-
-        Returns
-        -------
-        SetKernel
-            The fitted transformer.
-        """
+    def _fit(self, bags: Bags) -> None:
         check_choice("normalization", self.normalization, NORMALIZATIONS)
-        self.bags_ = finite_bags(bags)
-        self.n_features_in_ = self.bags_.X.shape[1]
-        self._n_features_out = len(self.bags_)
-        self.gamma_ = resolve_gamma(self.gamma, self.bags_.X)
-        self._lengths = self._lengths_of(self.bags_)
-        return self
+        self.bags_, self._n_features_out = bags, len(bags)
+        self.gamma_ = resolve_gamma(self.gamma, bags.X)
+        self._lengths = self._lengths_of(bags)
 
-    def transform(self, bags: Any) -> Floats:
-        """Compare bags with those of the fit.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_bags_fitted)
-            The kernel matrix.
-        """
-        check_is_fitted(self)
-        bags = known_bags(bags, self.n_features_in_)
+    def _transform(self, bags: Bags) -> Floats:
         if self.kernel == "linear":  # the sum over pairs is the product of sums
             K = _sums(bags) @ _sums(self.bags_).T
             return _array(K) / self._lengths_of(bags)[:, None] / self._lengths
@@ -167,6 +142,53 @@ class SetKernel(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         else:
             squares = np.array([self._kappa(bag, bag).sum() for bag in bags])
         return np.sqrt(np.where(squares > 0, squares, 1.0))
+
+
+class MILES(ClassNamePrefixFeaturesOutMixin, BagTransformer):
+    """Describe each bag by its similarity to the instances of the training bags (MILES).
+
+    Parameters
+    ----------
+    gamma : float or "scale", default="scale"
+        The width of the similarity exp(-gamma · distance²); "scale" as in scikit-learn's `SVC`.
+
+    Attributes
+    ----------
+    instances_ : ndarray or CSR matrix of shape (n_instances, n_features)
+        The instances that bags are compared with.
+    gamma_ : float
+        The gamma that was taken.
+
+    See Also
+    --------
+    SetKernel : Compares all instances of two bags.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.svm import LinearSVC
+    >>> from tag2box.mil import MILES, make_bags
+    >>> bags, y = make_bags(60, random_state=0)
+    >>> svm = LinearSVC(penalty="l1", dual=False, random_state=0, max_iter=100_000)
+    >>> model = make_pipeline(MILES(gamma=0.1), svm)
+    >>> bool(model.fit(bags, y).score(bags, y) > 0.8)
+    True
+    """
+
+    def __init__(self, gamma: Any = "scale") -> None:
+        self.gamma = gamma
+
+    def _fit(self, bags: Bags) -> None:
+        self.instances_, self._n_features_out = bags.X, bags.n_instances
+        self.gamma_ = resolve_gamma(self.gamma, bags.X)
+
+    def _transform(self, bags: Bags) -> Floats:
+        parts = []
+        for block in blocks_of(bags, self._n_features_out):
+            part = bags[block]
+            similarity = rbf_kernel(part.X, self.instances_, gamma=self.gamma_)
+            parts.append(np.maximum.reduceat(similarity, part.offsets[:-1], axis=0))
+        return np.asarray(np.vstack(parts), dtype=np.float64)
 
 
 def _sums(bags: Bags) -> Any:

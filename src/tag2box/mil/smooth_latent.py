@@ -7,17 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import InputError
-from tag2box.mil.bag_classifier import BagClassifier
-from tag2box.mil.bag_estimator import check_choice, check_positive
+from tag2box.mil.linear import LinearClassifier, Solution
 from tag2box.mil.losses import LOSSES, SMOOTH
 from tag2box.mil.objective import BagProblem, minimize, warn_not_converged
 from tag2box.mil.smoothing import OMEGAS, segment_smoothed_max
+from tag2box.mil.validation import check_choice, check_positive
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class SmoothLatentSVC(BagClassifier):
+class SmoothLatentSVC(LinearClassifier):
     """Latent SVM for bags with a smoothed maximum, by L-BFGS.
 
     The score of a bag is the smoothed maximum f_μ over its instances (see `smoothed_max`), in training and
@@ -29,54 +29,32 @@ class SmoothLatentSVC(BagClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        The weight of the loss against the regularization ½‖w‖².
+    %(C)s
     mu : float, default=0.01
         The amount of smoothing, in units of the score.
     omega : {"l2", "entropy"}, default="l2"
         The smoothing: "l2" spreads the weight of a bag over few of its instances, "entropy" over all.
     loss : {"squared_hinge", "logistic", "smooth_hinge"}, default="squared_hinge"
         The loss of a bag.
-    fit_intercept : bool, default=True
-        Whether to fit an intercept.
-    intercept_scaling : float, default=1.0
-        The value of the constant feature that stands for the intercept. Its weight is regularized like the
-        others, as in `sklearn.svm.LinearSVC`.
+    %(intercept)s
     top : int, default=None
         With "l2", the number of scores of a bag that are projected at first; more are taken where needed, so
         that the result is the same. None projects all.
     decision : {"smooth", "max"}, default="smooth"
         The score of a bag in prediction. "max" is the paper's; with a large `mu`, where whole bags vote, it
         leans to the positive side.
-    class_weight : dict or "balanced", default=None
-        The weight of each class, as in scikit-learn.
-    init : {"andrews", "zeros"}, ndarray or tuple, default="andrews"
-        The weights to start from: those of Andrews et al. (2003), zeros, `coef` or `(coef, intercept)`.
-    warm_start : bool, default=False
-        Whether to start from the solution of the last fit.
+    %(start)s
     max_iter : int, default=1000
         The greatest number of iterations.
     tol : float, default=1e-4
         The gradient at which to stop, relative to that at zero.
-    n_jobs : int, default=None
-        The number of threads for more than two classes. None means 1, -1 means one per core.
+    %(n_jobs)s
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels; of two classes, the second is the positive one.
-    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
-        The weights.
-    intercept_ : ndarray of shape (1,) or (n_classes,)
-        The intercept of each row of `coef_`.
-    objective_ : float or ndarray of shape (n_classes,)
-        The value of the objective at the solution.
-    objective_trace_ : list of float, or list of such lists
-        The objective at the start and after every iteration.
-    n_iter_ : int or ndarray of shape (n_classes,)
-        The number of iterations.
-    n_features_in_ : int
-        The number of features.
+    %(linear)s
+    %(solution)s
+    %(classes)s
 
     See Also
     --------
@@ -86,15 +64,11 @@ class SmoothLatentSVC(BagClassifier):
     Examples
     --------
     >>> from sklearn.model_selection import cross_val_score
-    >>> import numpy as np
-    >>> import tag2box as t2b
-    >>> rng = np.random.default_rng(0)
-    >>> y = np.array([1, -1] * 10)
-    >>> shift = [2 * (np.arange(5) < label)[:, None] for label in y]  # one instance of the positive bags
-    >>> bags = t2b.Bags.from_list([rng.normal(size=(5, 3)) + each for each in shift])
-    >>> model = t2b.SmoothLatentSVC(C=10, mu=0.5).fit(bags, y)
-    >>> model.instance_scores(bags).shape
-    (100,)
+    >>> from tag2box.mil import SmoothLatentSVC, make_bags
+    >>> bags, y = make_bags(40, random_state=0)
+    >>> model = SmoothLatentSVC(C=10, mu=0.5).fit(bags, y)
+    >>> len(model.instance_scores(bags)) == bags.n_instances
+    True
     >>> bool(cross_val_score(model, bags, y, cv=5).mean() > 0.8)
     True
     """
@@ -147,7 +121,7 @@ class SmoothLatentSVC(BagClassifier):
             return super()._bag_scores(scores, offsets)
         return segment_smoothed_max(scores, offsets, self.mu, self.omega, self.top)[0]
 
-    def _solve(self, problem: BagProblem, theta: Floats) -> tuple[Floats, list[float], int]:
+    def _solve(self, problem: BagProblem, theta: Floats) -> Solution:
         maximum = partial(segment_smoothed_max, mu=self.mu, omega=self.omega, top=self.top)
         loss = LOSSES[self.loss]
         minimum = minimize(problem, loss, maximum, theta, max_iter=self.max_iter, tol=self.tol)

@@ -1,4 +1,4 @@
-"""`BagStackingCV`: several machines at once, each with its settings chosen, weighed by a logistic regression.
+"""`BagStackingCV`: several machines, each with its settings chosen, combined by a logistic regression.
 
 On the same folds every machine chooses its settings and decides about the bags that are left out. Its
 decisions become log odds (Platt 1999), and a logistic regression of the log odds of all machines gives the
@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import expit, softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterGrid
 
 from tag2box.errors import InputError
-from tag2box.mil.bag_estimator import BagDecider
 from tag2box.mil.bags import Bags
+from tag2box.mil.base import BagClassifier, ProbabilityMixin
 from tag2box.mil.calibration import fit_sigmoids, log_odds
 from tag2box.mil.scaling import mostly_zeros
 from tag2box.mil.search import cross_validate, folds_of
@@ -32,7 +33,7 @@ def fit_stack(odds: Sequence[Floats], y: NDArray[Any]) -> LogisticRegression:
     return LogisticRegression().fit(np.hstack(odds), y)
 
 
-class BagStackingCV(BagDecider):
+class BagStackingCV(ProbabilityMixin, BagClassifier):
     """Several machines, their settings chosen by cross-validation, stacked by a logistic regression.
 
     Take it if you do not know which machine suits your bags: on twelve public sets it is better in the mean
@@ -56,10 +57,7 @@ class BagStackingCV(BagDecider):
         The mean accuracy of each at these settings, over the folds.
     final_estimator_ : LogisticRegression
         The weights of the machines' log odds.
-    classes_ : ndarray of shape (n_classes,)
-        The labels; of two classes, the second is the positive one.
-    n_features_in_ : int
-        The number of features.
+    %(classes)s
 
     See Also
     --------
@@ -95,7 +93,7 @@ class BagStackingCV(BagDecider):
         BagStackingCV
             The fitted estimator.
         """
-        bags, labels = self._begin(bags, y)
+        bags, labels = self._check_training(bags, y)
         machines = self.machines
         if machines is None:
             machines = list(usual_machines(text=mostly_zeros(bags.X)).values())
@@ -109,36 +107,22 @@ class BagStackingCV(BagDecider):
             warnings.simplefilter("ignore", ConvergenceWarning)
             for estimator, grid in machines:
                 points = list(ParameterGrid(grid))
-                tried = cross_validate(estimator, points, bags, labels, folds)
-                self._sigmoids.append(fit_sigmoids(tried.best_decisions, labels, self.classes_))
-                odds.append(log_odds(tried.best_decisions, self._sigmoids[-1]))
-                scores.append(tried.best_score)
-                self.best_params_.append(points[tried.best])
-                self.machines_.append(clone(estimator).set_params(**points[tried.best]).fit(bags, labels))
-        known = np.isfinite(np.hstack(odds)).all(axis=1)  # bags that some fold has left out
-        self.final_estimator_ = fit_stack([each[known] for each in odds], labels[known])
+                result = cross_validate(estimator, points, bags, labels, folds)
+                self._sigmoids.append(fit_sigmoids(result.best_decisions, labels, self.classes_))
+                odds.append(log_odds(result.best_decisions, self._sigmoids[-1]))
+                scores.append(result.best_score)
+                self.best_params_.append(points[result.best])
+                self.machines_.append(clone(estimator).set_params(**points[result.best]).fit(bags, labels))
+        in_folds = np.isfinite(np.hstack(odds)).all(axis=1)  # bags that some fold has left out
+        self.final_estimator_ = fit_stack([part[in_folds] for part in odds], labels[in_folds])
         self.best_scores_ = np.array(scores)
         return self
 
-    def predict_proba(self, bags: Any) -> Floats:
-        """Predict the probability of every class, calibrated by bags that the machines had not seen.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_classes)
-            The probabilities.
-        """
-        return np.asarray(self.final_estimator_.predict_proba(self._odds(self._known(bags))))
-
     def _decide(self, bags: Bags) -> Floats:
         """Log odds of the second of two classes, or a score of each class."""
-        return np.asarray(self.final_estimator_.decision_function(self._odds(bags)))
-
-    def _odds(self, bags: Bags) -> Floats:
         pairs = zip(self.machines_, self._sigmoids, strict=True)
-        return np.hstack([log_odds(machine.decision_function(bags), each) for machine, each in pairs])
+        odds = [log_odds(machine.decision_function(bags), sigmoids) for machine, sigmoids in pairs]
+        return np.asarray(self.final_estimator_.decision_function(np.hstack(odds)))
+
+    def _probabilities(self, decisions: Floats) -> Floats:
+        return np.asarray(expit(decisions) if decisions.ndim == 1 else softmax(decisions, axis=1))

@@ -8,55 +8,37 @@ An instance classifier learns s(x) from all (x_ij, y_i). A bag's score pools tho
     noisy_or 1 - Π_j (1 - s_j), for probabilities: that not all instances fail (Maron and Lozano-Pérez 1998)
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 
 from tag2box.errors import InputError
-from tag2box.mil.bag_estimator import BagEstimator, bag_weights, check_choice
 from tag2box.mil.bags import Bags
+from tag2box.mil.base import InstanceClassifier, ProbabilityMixin
 from tag2box.mil.smoothing import segment_max
+from tag2box.mil.validation import check_choice
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-
-def _mean(scores: Floats, offsets: Ints, sharpness: float) -> Floats:
-    return _softmax(scores, offsets, 0 * sharpness)
-
-
-def _max(scores: Floats, offsets: Ints, sharpness: float) -> Floats:  # noqa: ARG001
-    return segment_max(scores, offsets)[0]
+POOLINGS = ("max", "mean", "softmax", "noisy_or")
 
 
 def _softmax(scores: Floats, offsets: Ints, sharpness: float) -> Floats:
-    best = np.repeat(segment_max(scores, offsets)[0], np.diff(offsets))
-    weights = np.exp(sharpness * (scores - best))  # at most 1
+    highest = np.repeat(segment_max(scores, offsets)[0], np.diff(offsets))
+    weights = np.exp(sharpness * (scores - highest))  # at most 1
     total = np.add.reduceat(weights, offsets[:-1])
     return np.asarray(np.add.reduceat(weights * scores, offsets[:-1]) / total)
 
 
-def _noisy_or(scores: Floats, offsets: Ints, sharpness: float) -> Floats:  # noqa: ARG001
-    return np.asarray(1 - np.multiply.reduceat(1 - scores, offsets[:-1]))
-
-
-POOLINGS: dict[str, Callable[[Floats, Ints, float], Floats]] = {
-    "max": _max,
-    "mean": _mean,
-    "softmax": _softmax,
-    "noisy_or": _noisy_or,
-}
-
-
-def _gives_probabilities(wrapper: Any) -> bool:
+def _has_probabilities(wrapper: Any) -> bool:
     return hasattr(wrapper.estimator, "predict_proba")
 
 
-class BagWrapper(BagEstimator):
+class BagWrapper(InstanceClassifier):
     """Make a classifier of bags from any classifier of instances (single-instance learning, SIL).
 
     The classifier learns from all instances, each with the label of its bag. The score of a bag pools the
@@ -75,12 +57,9 @@ class BagWrapper(BagEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels; of two classes, the second is the positive one.
     estimator_ : classifier
         The fitted classifier of instances.
-    n_features_in_ : int
-        The number of features.
+    %(classes)s
 
     See Also
     --------
@@ -103,61 +82,30 @@ class BagWrapper(BagEstimator):
         self.pooling = pooling
         self.sharpness = sharpness
 
-    def fit(self, bags: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> "BagWrapper":
-        """Learn from bags and one label per bag.
+    predict_proba = available_if(_has_probabilities)(ProbabilityMixin.predict_proba)
 
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-        y : array-like of shape (n_bags,)
-            The label of each bag.
-        sample_weight : array-like of shape (n_bags,), default=None
-            The weight of each bag's instances, for classifiers that take weights.
-
-        Returns
-        -------
-        BagWrapper
-            The fitted estimator.
-        """
-        bags, labels = self._begin(bags, y)
-        check_choice("pooling", self.pooling, tuple(POOLINGS))
-        if self.pooling == "noisy_or" and not _gives_probabilities(self):
+    def _fit(self, bags: Bags, labels: NDArray[Any], weight: Floats | None) -> None:
+        check_choice("pooling", self.pooling, POOLINGS)
+        if self.pooling == "noisy_or" and not _has_probabilities(self):
             raise InputError("noisy_or needs probabilities: take a classifier that has predict_proba")
-        weights = {}
-        if sample_weight is not None:
-            weights["sample_weight"] = np.repeat(bag_weights(sample_weight, len(bags)), bags.sizes)
+        weights = {} if weight is None else {"sample_weight": np.repeat(weight, bags.sizes)}
         self.estimator_ = clone(self.estimator).fit(bags.X, np.repeat(labels, bags.sizes), **weights)
-        return self
 
     def _instance_scores(self, bags: Bags) -> Floats:
-        if not _gives_probabilities(self):
+        if not _has_probabilities(self):
             return np.asarray(self.estimator_.decision_function(bags.X), dtype=np.float64)
         scores = np.asarray(self.estimator_.predict_proba(bags.X), dtype=np.float64)
         return scores[:, 1] if scores.shape[1] == 2 else scores
 
-    def _decide(self, bags: Bags) -> Floats:
-        """The pooled scores; of probabilities less one half, so that 0 divides two classes."""
-        return super()._decide(bags) - (0.5 if _gives_probabilities(self) else 0.0)
-
-    @available_if(_gives_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, bags: Any) -> Floats:
-        """Pool the probabilities of the instances.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_classes)
-            The pooled probability of each class; as calibrated as the classifier and the pooling are.
-        """
-        pooled = self.decision_function(bags) + 0.5
-        if pooled.ndim == 1:
-            return np.stack([1 - pooled, pooled], axis=1)
-        return np.asarray(pooled / pooled.sum(axis=1, keepdims=True))
-
     def _bag_scores(self, scores: Floats, offsets: Ints) -> Floats:
-        return POOLINGS[self.pooling](scores, offsets, self.sharpness)
+        if self.pooling == "max":
+            return segment_max(scores, offsets)[0]
+        if self.pooling == "noisy_or":
+            return np.asarray(1 - np.multiply.reduceat(1 - scores, offsets[:-1]))
+        return _softmax(scores, offsets, self.sharpness if self.pooling == "softmax" else 0.0)
+
+    def _decide(self, bags: Bags) -> Floats:
+        return super()._decide(bags) - (0.5 if _has_probabilities(self) else 0.0)
+
+    def _probabilities(self, decisions: Floats) -> Floats:
+        return decisions + 0.5

@@ -13,9 +13,9 @@ from sklearn.svm import LinearSVC
 
 from tag2box.mil.andrews import MISVM, MiSVM
 from tag2box.mil.latent import LatentSVC
-from tag2box.mil.miles import MILES
 from tag2box.mil.per_instance import PerInstance
 from tag2box.mil.scaling import InstanceScaler
+from tag2box.mil.set_kernel import MILES
 from tag2box.mil.smooth_latent import SmoothLatentSVC
 from tag2box.mil.usual import Choice, statistics, usual_machines
 from tag2box.mil.wrapper import BagWrapper
