@@ -32,6 +32,11 @@ def check_names(what: str, names: Iterable[object]) -> None:
         seen.add(name)
 
 
+def first_few(names: Sequence[str], few: int = 3) -> str:
+    """`names` for an error line: the first few, and that there are more."""
+    return ", ".join(names[:few]) + (", ..." if len(names) > few else "")
+
+
 def place_of_class(name: str, classes: Sequence[str]) -> int:
     """The place of a class among `classes`; refused where it is not one of them."""
     if name not in classes:

@@ -73,17 +73,6 @@ def test_unknown_photos_and_classes_are_left_out_and_counted(run, tmp_path):
     assert accepted(run.folder)[1] == {"toy-04": "open"}
 
 
-@pytest.mark.parametrize(
-    "text", ["<x/>", "<annotations><image/></annotations>", "no XML", "<!DOCTYPE a []><annotations/>"]
-)
-def test_other_xml_is_refused(run, tmp_path, text):
-    file = tmp_path / "boxes.xml"
-    file.write_text(text)
-    with pytest.raises(InputError):
-        import_corrections(run, file)
-    assert not (run.folder / "corrections.jsonl").exists()
-
-
 def test_a_file_without_boxes_and_a_run_without_corrections_are_refused(run, tmp_path):
     with pytest.raises(InputError, match="has no boxes"):
         import_corrections(run, run.images.paths[0].parent / "tags.csv")
@@ -117,10 +106,3 @@ def test_the_commands_use_corrected_boxes_and_say_so(run, tmp_path):
     assert len(out.read_text().splitlines()) == 7
     page = (run.folder / "report.html") if tell("report", run.folder) else None
     assert "boxes reviewed" in page.read_text()
-
-
-def test_only_the_reviewed_boxes(run, tmp_path):
-    correct(run, box("toy-00", "1", kind="thing", xyxy=(10, 20, 30, 40)))
-    every = tell("export", run.folder, "--format", "csv", "--out", tmp_path / "a.csv")["boxes"]
-    only = tell("export", run.folder, "--format", "csv", "--out", tmp_path / "b.csv", "--reviewed")["boxes"]
-    assert (only, every > 1) == (1, True)

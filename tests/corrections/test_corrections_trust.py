@@ -1,9 +1,7 @@
 """Corrections are of the photos that a person saw, and none is lost without a word."""
 
-import json
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -20,14 +18,12 @@ from tag2box.cli import run as run_command
 from tag2box.cli.app import app
 from tag2box.data.formats import cvat
 from tag2box.errors import Tag2BoxError
-from tag2box.review.boxes import load_boxes, review_key
 from tag2box.review.exchange import import_corrections
 from tag2box.review.session import Session
 from tag2box.run import learning
 from tag2box.run.corrections import corrected_boxes
 from tag2box.run.folder import RunFolder, fit_run
 from tag2box.run.learning import Learning
-from tag2box.runtime.files import checked_json
 
 ELSEWHERE = "the corrections of 1 photos are left out"
 
@@ -229,19 +225,12 @@ def full_disk():
     raise Tag2BoxError("cannot write run/review: No space left on device")
 
 
-def removed():
-    raise KeyError("stage")
-
-
 @pytest.mark.parametrize(
     ("program", "done", "reason"),
     [
         ("print('{}')", full_disk, "No space left on device"),
-        ("print('{}')", removed, "stage"),
         ("print('{'); print('no JSON'); raise SystemExit('disk full')", None, "disk full"),
-        ("raise SystemExit(3)", None, "status 3"),
         ("import sys; sys.stderr.write('x' * 10**6 + '\\nend\\n'); sys.exit(1)", None, "end"),
-        ("import os; os.write(1, b'\\xff\\n'); raise SystemExit(1)", None, "\ufffd"),
     ],
 )
 def test_learning_that_fails_says_so(monkeypatch, tmp_path, program, done, reason):
@@ -254,81 +243,3 @@ def test_learning_that_fails_says_so(monkeypatch, tmp_path, program, done, reaso
     status = waited(learns)
     assert status["state"] == "failed"
     assert reason in status["reason"]
-
-
-def test_learning_that_cannot_be_started_may_be_asked_for_again(monkeypatch, tmp_path):
-    def refuse(*_, **__):
-        raise OSError(12, "Cannot allocate memory")
-
-    learns = Learning(tmp_path, lambda: None)
-    with monkeypatch.context() as patch:
-        patch.setattr(learning.subprocess, "Popen", refuse)
-        with pytest.raises(OSError, match="allocate"):
-            learns.start()
-    assert learns.status["state"] == "idle"
-
-
-def test_without_room_the_page_opens_and_learns(run, monkeypatch):
-    """What cannot be kept is made anew; nobody is kept from looking."""
-    monkeypatch.setattr(type(run.store), "save", lambda *_: full_disk())
-    assert len(load_boxes(run)) == len(load_boxes(run)) > 0
-    assert Session(run.folder).start()["photos"] == 12
-
-
-def test_pages_that_open_at_once_do_not_collide(run):
-    program = """if True:
-        import sys
-        from tag2box.review import boxes
-        from tag2box.run.folder import RunFolder
-        run = RunFolder(sys.argv[1])
-        made = boxes.review_boxes(run)
-        boxes.review_boxes = lambda *_: made
-        run.store.has = lambda *_: False
-        save, errors = run.store.save, []
-        def noted(*arguments):
-            try:
-                save(*arguments)
-            except Exception as error:
-                errors.append(repr(error))
-        run.store.save = noted
-        sys.stdin.readline()
-        for _ in range(20):
-            boxes.load_boxes(run)
-        sys.exit("; ".join(errors) or 0)
-    """
-    command = [sys.executable, "-c", program, str(run.folder)]
-    pages = [
-        subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "abc"
-    ]
-    starts = [threading.Thread(target=lambda page=page: page.communicate("\n")) for page in pages]
-    for start in starts:
-        start.start()
-    for start in starts:
-        start.join()
-    assert [page.returncode for page in pages] == [0, 0, 0]
-    assert len(run.store.load("review", review_key(run))) > 0
-
-
-@pytest.mark.parametrize("with_settings", [False, True])
-def test_review_without_a_run_says_what_to_do(tmp_path, with_settings):
-    if with_settings:
-        (tmp_path / "config.toml").write_text("")
-    with pytest.raises(Tag2BoxError, match="`tag2box run DATA"):
-        Session(tmp_path)
-
-
-@pytest.mark.parametrize("seconds", [None, "1", float("nan"), float("inf"), -1, [], True])
-def test_a_report_reads_no_time_but_numbers(run, seconds):
-    line = checked_json({"event": "finished", "stage": "windows", "seconds": seconds})
-    file = run.folder / "events.jsonl"
-    n = len(file.read_bytes().splitlines())
-    with file.open("a") as log:
-        log.write(line + line.replace("windows", "views"))
-    with pytest.warns(UserWarning, match=rf"2 lines are damaged and left out \({n + 1}, {n + 2}\)"):
-        tell("report", run.folder)
-
-
-def test_a_guest_is_told_no_option_that_is_not_there(run):
-    answer = client_of(run.folder)[1].get(at("start"), headers={"host": "elsewhere"})
-    assert answer.status_code == 421
-    assert "address that it printed" in json.loads(answer.text)["error"]

@@ -10,24 +10,29 @@ nothing of the old one, so the last event about a thing wins, an undo is one mor
 twice changes nothing. `docs/corrections.md` has every key.
 """
 
-import math
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from tag2box.errors import InputError
 from tag2box.names import objection_to_name
+from tag2box.runtime.checks import Choice, Range, conform
 
 BOX_STATES = ("accepted", "rejected", "open")
 PHOTO_STATES = ("reviewed", "skipped", "open")
-# Every key of an event, by what it sets; the second group may be missing.
-KEYS = {
-    "box": ({"box", "class", "xyxy", "state"}, {"found"}),
-    "tag": ({"class", "tag"}, set()),
-    "photo": ({"state"}, set()),
+# Numbers come from files and requests of others: none is beyond what a photo or a clock may have.
+Box = Annotated[tuple[Annotated[float, Range(-1e6, 1e6)], ...], Range(4, 4)]
+Seconds = Annotated[float, Range(-1e12, 1e12)]
+# What every event has, what one that sets a thing has too, and what may be missing or null.
+ALWAYS = {"id": str, "sha256": str, "photo": str}
+KINDS: dict[str, dict[str, Any]] = {
+    "box": {"box": str, "class": str, "xyxy": Box, "state": Annotated[str, Choice(*BOX_STATES)]},
+    "tag": {"class": str, "tag": Annotated[int, Range(-1, 1)]},
+    "photo": {"state": Annotated[str, Choice(*PHOTO_STATES)]},
 }
-NEEDED, COMMON = {"id", "sha256", "photo"}, {"set", "time", "random", "run", "by"}
+OPTIONAL = {"set": str, "time": Seconds, "random": bool, "run": str, "by": str}
+NULLABLE = {"run", "by", "found", "tag"}
 LONGEST = 1000
 SHA256 = re.compile("[0-9a-f]{64}")
 
@@ -40,66 +45,53 @@ def new_id() -> str:
 def check_event(event: Any) -> dict[str, Any]:
     """The event as it is kept; `InputError` where it is none."""
     kind = event.get("set") if isinstance(event, Mapping) else None
-    if not isinstance(kind, str) or kind not in KEYS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise InputError(f"an event sets a box, a tag or a photo, but this one is {_short(event)}")
-    needed, more = KEYS[kind]
-    given = set(event)
-    if missing := sorted((needed | NEEDED) - given):
+    needed = ALWAYS | KINDS[kind]
+    kinds = needed | OPTIONAL | ({"found": None} if kind == "box" else {})
+    if missing := sorted(needed.keys() - event.keys()):
         raise InputError(f"an event that sets a {kind} needs {missing[0]!r}")
-    if unknown := sorted(given - needed - more - NEEDED - COMMON, key=str):
+    if unknown := sorted(event.keys() - kinds.keys(), key=str):
         raise InputError(f"an event that sets a {kind} has no {_short(unknown[0])}")
-    for key in ("id", "photo", *({"box", "class"} & given)):
-        _check_name(key, event[key])
-    if not isinstance(event["sha256"], str) or not SHA256.fullmatch(event["sha256"]):
-        raise InputError(f"the sha256 of a photo has 64 digits 0 to f, but it is {_short(event['sha256'])}")
-    _check_values(kind, event)
+    for key, value in event.items():
+        if key == "found" and value is not None:
+            _check_original(value)
+        elif value is not None or key not in NULLABLE:
+            _check(key, value, kinds[key])
     return dict(event)
 
 
-def check_inside(photo: str, xyxy: Sequence[float], size: Sequence[int]) -> None:
-    """Refuse a box that holds nothing of its photo; size: the width and height of that."""
+def check_inside(photo: str, xyxy: Sequence[float], size: Sequence[int]) -> tuple[float, ...]:
+    """The part of a box that lies in its photo of size (width, height); refused where there is none."""
     x1, y1, x2, y2 = xyxy
     if x2 <= 0 or y2 <= 0 or x1 >= size[0] or y1 >= size[1]:
         place = f"photo {photo!r}, which has {size[0]} x {size[1]} pixels"
         raise InputError(f"the box {_short(list(xyxy))} lies outside {place}")
+    return max(x1, 0), max(y1, 0), min(x2, size[0]), min(y2, size[1])
 
 
-def _check_values(kind: str, event: Mapping[str, Any]) -> None:
-    if kind == "box":
-        _check_box(event["xyxy"])
-        if (original := event.get("found")) is not None:
-            if not isinstance(original, Mapping) or set(original) != {"class", "xyxy"}:
-                raise InputError("found must be the class and the xyxy of the box that was found")
-            _check_name("class", original["class"])
-            _check_box(original["xyxy"])
-    if type(event.get("time", 0)) not in (int, float) or not math.isfinite(event.get("time", 0)):
-        raise InputError(f"the time of an event is a number of seconds, not {_short(event['time'])}")
-    if type(event.get("random", False)) is not bool:
-        raise InputError("random is true or false")
-    for key in ("run", "by"):
-        _check_name(key, event.get(key) or "-")
-    if kind == "tag" and not (event["tag"] is None or (type(event["tag"]) is int and abs(event["tag"]) <= 1)):
-        raise InputError(f"a tag is 1, 0, -1 or null, but it is {_short(event['tag'])}")
-    states = {"box": BOX_STATES, "photo": PHOTO_STATES}.get(kind)
-    if states and event["state"] not in states:
-        raise InputError(f"the state of a {kind} is one of {', '.join(states)}, not {_short(event['state'])}")
+def _check_original(value: Any) -> None:
+    if not isinstance(value, Mapping) or set(value) != {"class", "xyxy"}:
+        raise InputError("found must be the class and the xyxy of the box that was found")
+    _check("class", value["class"], str)
+    _check("xyxy", value["xyxy"], Box)
 
 
-def _check_name(key: str, value: Any) -> None:
-    if why := objection_to_name(value):
+def _check(key: str, value: Any, kind: Any) -> None:
+    if kind is str and (why := objection_to_name(value)):
         raise InputError(f"the {key} of an event {why}")
-    if len(value) > LONGEST:
+    conform(value, kind, f"the {key} of an event")
+    if kind is str and len(value) > LONGEST:
         raise InputError(f"the {key} of an event has more than {LONGEST} letters")
-
-
-def _check_box(xyxy: Any) -> None:
-    numbers = isinstance(xyxy, list | tuple) and all(type(v) in (int, float) for v in xyxy)
-    if not numbers or len(xyxy) != 4 or not all(math.isfinite(v) and abs(v) < 1e6 for v in xyxy):
-        raise InputError(f"xyxy must be four numbers, but it is {_short(xyxy)}")
-    if not (xyxy[2] > xyxy[0] and xyxy[3] > xyxy[1]):
-        raise InputError(f"a box needs x2 > x1 and y2 > y1, but it is {_short(xyxy)}")
+    if key == "sha256" and not SHA256.fullmatch(value):
+        raise InputError(f"the sha256 of a photo has 64 digits 0 to f, but it is {_short(value)}")
+    if key == "xyxy" and not (value[2] > value[0] and value[3] > value[1]):
+        raise InputError(f"a box needs x2 > x1 and y2 > y1, but it is {_short(value)}")
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no whole number of more than 4300 digits
+        return "a number of thousands of digits"
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -13,8 +13,8 @@ from typing import Any
 
 from tag2box.corrections.events import check_event
 from tag2box.corrections.state import State
-from tag2box.data.formats.files import first_few
 from tag2box.errors import InputError
+from tag2box.names import first_few
 from tag2box.runtime.files import append_line, checked_json, locked, refuse_link, sync_folder, unchecked
 
 NAME = "corrections.jsonl"

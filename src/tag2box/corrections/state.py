@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tag2box.data.formats.files import first_few
 from tag2box.images import ImageSet
+from tag2box.names import first_few
 
 XYXY = tuple[float, float, float, float]
 

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tag2box.data.decoding import check_photo, read_photo
-from tag2box.data.formats.files import first_few
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
+from tag2box.names import first_few
 from tag2box.runtime.checks import check_choice
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent

@@ -8,10 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tag2box.data.decoding import read_photo
-from tag2box.data.formats.files import first_few, list_images, unique_ids
+from tag2box.data.formats.files import list_images, unique_ids
 from tag2box.data.remote import place
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
+from tag2box.names import first_few
 
 
 def find_photos(sources: Sequence[str | Path], on_error: str = "fail") -> ImageSet:

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from tag2box.cover.greedy import Cover
 from tag2box.cover.stage import find_covers
-from tag2box.data.formats.files import first_few
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.reliability import Reliability, reliability
 from tag2box.evaluation.scores import CorLoc, corloc, evaluate
 from tag2box.images import ImageSet, known_tags
+from tag2box.names import first_few
 from tag2box.neighbors.search import Neighbors, group_neighbors
 from tag2box.report.content import ClassRecords, ReportContent, build_content
 from tag2box.report.page import render_page

@@ -184,8 +184,3 @@ def _digest(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:  # not to be read: equal to nothing, and named when it is to be decoded
         return str(path)
-
-
-def first_few(names: Sequence[str], few: int = 3) -> str:
-    """`names` for an error line: the first few, and that there are more."""
-    return ", ".join(names[:few]) + (", ..." if len(names) > few else "")

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from tag2box.data.formats.building import SPLITS, choose_split, tag_matrix
-from tag2box.data.formats.files import first_few, list_images, same_content, unique_ids
+from tag2box.data.formats.files import list_images, same_content, unique_ids
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
+from tag2box.names import first_few
 
 # Names of sub-folders that are no class, in any case.
 NO_CLASS = frozenset({"_none", "background", "negative"})

@@ -8,10 +8,11 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tag2box.data.decoding import image_size
 from tag2box.data.formats.building import Box, Object, tag_matrix, truth_of_objects
-from tag2box.data.formats.files import SUFFIXES, first_few, list_images, unique_ids
+from tag2box.data.formats.files import SUFFIXES, list_images, unique_ids
 from tag2box.data.formats.parsing import expecting
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
+from tag2box.names import first_few
 
 # Where Label Studio serves files of its own machine from, below LOCAL_FILES_DOCUMENT_ROOT.
 LOCAL_FILES = "/data/local-files/?d="

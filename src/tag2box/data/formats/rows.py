@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tag2box.data.formats.building import Box, Object, tag_matrix, truth_of_objects
-from tag2box.data.formats.files import first_few, list_images, unique_ids
+from tag2box.data.formats.files import list_images, unique_ids
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
+from tag2box.names import first_few
 
 # What the column of files and that of tags may be called.
 FILE = ("file", "filename", "file_name", "image", "path")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tag2box.data.formats.files import first_few
 from tag2box.data.formats.parsing import read_text
 from tag2box.data.formats.rows import CELLS, FILE, TAGS, Row, check_split, split_tags
 from tag2box.errors import InputError
+from tag2box.names import first_few
 
 
 def read_rows(path: Path, split: str | None) -> Iterator[Row]:
