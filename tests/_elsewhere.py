@@ -160,7 +160,7 @@ COST = """if True:
     import resource, sys, time
     from tag2box import InputError, read_images
     from tag2box.data.decoding import read_image
-    import tag2box.data.servers
+    import tag2box.data.remote
     before, start = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     try:
         for path in read_images(sys.argv[1]).paths:

@@ -1,12 +1,30 @@
 """Names of images and classes: which ones every format can carry."""
 
 import re
+import unicodedata
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from tag2box.errors import InputError
 
 # No line of text, XML or YAML carries these: control characters, line separators, halves of a character.
 FORBIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufffe\uffff\ud800-\udfff]")
+# What nobody sees: soft hyphens, spaces of no width, marks of direction. Joiners stay: they change letters.
+UNSEEN = re.compile("[\u00ad\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff]")
+
+
+def plain_name(name: str) -> str:
+    """The name of a class in one spelling: é is one letter, and what cannot be seen is not in it."""
+    return unicodedata.normalize("NFC", UNSEEN.sub("", name)).strip()
+
+
+def look_alikes(names: Iterable[str]) -> list[tuple[str, ...]]:
+    """Groups of names that differ in case, width or spaces alone, such as Cat and cat."""
+    groups = defaultdict(list)
+    for name in names:
+        letters = unicodedata.normalize("NFKC", UNSEEN.sub("", name)).casefold()
+        groups["".join(c for c in letters if c.isalnum()) or letters].append(name)
+    return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
 def objection_to_name(name: object) -> str | None:
@@ -39,6 +57,7 @@ def first_few(names: Sequence[str], few: int = 3) -> str:
 
 def place_of_class(name: str, classes: Sequence[str]) -> int:
     """The place of a class among `classes`; refused where it is not one of them."""
-    if name not in classes:
-        raise InputError(f"no class {name!r} here: the classes are {', '.join(classes)}")
-    return classes.index(name)
+    for spelling in (name, plain_name(name)):
+        if spelling in classes:
+            return classes.index(spelling)
+    raise InputError(f"no class {name!r} here: the classes are {', '.join(classes)}")

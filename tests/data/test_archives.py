@@ -10,7 +10,7 @@ import pytest
 from tests._elsewhere import archive, cost, flat, long_header, many, small_set, zeros
 
 from tag2box import InputError, read_images
-from tag2box.data import archives, remote
+from tag2box.data import archives
 from tag2box.data.decoding import read_image
 from tag2box.data.remote import place
 
@@ -20,7 +20,6 @@ KINDS = ("zip", "tar", "tgz")
 @pytest.fixture(autouse=True)
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path / "cache"))
-    remote._kept.cache_clear()
 
 
 def content(path):

@@ -102,7 +102,8 @@ def test_pycocotools_takes_both_coco_files(tmp_path, images):
     # and as annotations they are a data set of ours
     (tmp_path / "instances.json").rename(images.paths[2].parent / "instances.json")
     again = read_images(images.paths[2].parent / "instances.json")
-    np.testing.assert_array_equal(again.truth.xyxy, found.xyxy)
+    order = np.argsort(found.image, kind="stable")
+    np.testing.assert_array_equal(again.truth.xyxy, found.xyxy[order])
     assert evaluate(found, again, "voc10").mean > 0.999
     assert again.paths == images.paths
 

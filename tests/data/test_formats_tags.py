@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from tag2box import InputError, read_images
+from tag2box.data.first_look import look
 
 
 def photo(path, shade=0, size=(8, 6)):
@@ -289,3 +290,48 @@ def test_many_rows_are_joined_in_any_order(flat):
     images = read_images(flat, path)
     assert table(images) == EXPECTED
     assert images.tags.dtype == np.int8
+
+
+def test_a_class_in_two_spellings_is_one(tmp_path):
+    """M3 of a review: composed or not, with a space of no width or without, each was the other's negative."""
+    spellings = ["caf\u00e9", "cafe\u0301", "cafe\u0301\u200b", "\ufeffcaf\u00e9 "]
+    for i, name in enumerate([*spellings, "background"]):
+        photo(tmp_path / "folders" / name / f"{i}.jpg", 50 * i)
+    rows = "".join(f"{i}.jpg,{name}\n" for i, name in enumerate(spellings))
+    (tmp_path / "tags.csv").write_text("file,tags\n" + rows, encoding="utf-8")
+    for i in range(4):
+        photo(tmp_path / f"{i}.jpg", 50 * i)
+    folders, table = read_images(tmp_path / "folders"), read_images(tmp_path, tmp_path / "tags.csv")
+    assert folders.classes == table.classes == ("caf\u00e9",)
+    assert sorted(folders.tags[:, 0]) == [-1, 1, 1, 1, 1]
+    assert table.tags.tolist() == [[1]] * 4
+    assert folders.only(["cafe\u0301"]).tags.tolist() == folders.tags.tolist()
+
+
+def test_classes_that_look_alike_are_named(tmp_path):
+    for name in ("Cat", "cat", "hot dog", "hot-dog", "dog"):
+        photo(tmp_path / name / "1.jpg")
+    odd = "\n".join(look(read_images(tmp_path)).odd())
+    assert "'Cat' = 'cat'; 'hot dog' = 'hot-dog'\n" in odd
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e400", "-1e400"])
+def test_a_true_box_that_is_no_place_is_refused(tmp_path, number):
+    photo(tmp_path / "1.jpg")
+    box = f'{{"image_id": 1, "category_id": 1, "bbox": [1, 1, {number}, 5]}}'
+    (tmp_path / "instances.json").write_text(
+        '{"images": [{"id": 1, "file_name": "1.jpg"}], "categories": [{"id": 1, "name": "cat"}], '
+        f'"annotations": [{box}]}}'
+    )
+    with pytest.raises(InputError, match="no place in a photo"):
+        read_images(tmp_path)
+
+
+def test_true_boxes_end_where_their_photo_does(tmp_path):
+    photo(tmp_path / "1.jpg")
+    (tmp_path / "instances.json").write_text(
+        '{"images": [{"id": 1, "file_name": "1.jpg", "width": 30, "height": 20}], '
+        '"categories": [{"id": 1, "name": "cat"}], '
+        '"annotations": [{"image_id": 1, "category_id": 1, "bbox": [-5, 3, 5000, 5000]}]}'
+    )
+    assert read_images(tmp_path).truth.xyxy.tolist() == [[0, 3, 30, 20]]

@@ -36,10 +36,9 @@ class Archive:
     """
 
     def __init__(self, file: IO[bytes], kind: str, name: str, size: int) -> None:
-        self.name = name
-        self._lock = Lock()
+        self.name, self._lock = name, Lock()
         finalize(self, file.close)
-        with self._expecting():
+        with one_line(name, ": is it cut short or damaged? Copy or make it again"):
             self._members, self._open = _open_zip(file) if kind == "zip" else _open_tar(file, size)
 
     def is_file(self, name: str) -> bool:
@@ -48,12 +47,7 @@ class Archive:
 
     def is_dir(self, name: str) -> bool:
         """Whether there is such a folder."""
-        top = _plain(f"{name}/x")[:-1]
-        return not top or any(each.startswith(top) for each in self._members)
-
-    def names(self, folder: str) -> set[str]:
-        """The names of what is in a folder."""
-        return {name.split("/")[0] for name in self.below(folder)}
+        return not name or bool(self.below(name))
 
     def below(self, folder: str) -> list[str]:
         """The names of all files below a folder, relative to it."""
@@ -64,26 +58,29 @@ class Archive:
         """What is in a file."""
         if name not in self._members:
             raise InputError(f"{self.name} has no file {name}")
-        with self._lock, self._expecting(), self._open(self._members[name]) as file:
-            content = io.BytesIO()
-            while piece := file.read(PIECE):
-                content.write(piece)
-                if content.tell() > MOST_BYTES:
-                    raise _too_long(name)
-        return content.getvalue()
+        with self._lock, one_line(self.name), self._open(self._members[name]) as file:
+            return read_bounded(file, name)
 
-    @contextmanager
-    def _expecting(self) -> Iterator[None]:
-        """A damaged archive may raise anything: it becomes one line."""
-        try:
-            yield
-        except InputError as error:
-            raise error if self.name in str(error) else InputError(f"{self.name}: {error}") from None
-        except Exception as error:
-            why = str(error).strip() or type(error).__name__
-            raise InputError(
-                f"{self.name} cannot be read ({why}): is it cut short or damaged? Copy or make it again"
-            ) from error
+
+def read_bounded(file: Any, name: str) -> bytes:
+    """All of an open file, up to `MOST_BYTES`."""
+    content = io.BytesIO()
+    while piece := file.read(PIECE):
+        content.write(piece)
+        _check_size(name, content.tell(), None)
+    return content.getvalue()
+
+
+@contextmanager
+def one_line(name: str, advice: str = "") -> Iterator[None]:
+    """A damaged archive and every kind of server have errors of their own: each becomes one line."""
+    try:
+        yield
+    except InputError as error:
+        raise error if name in str(error) else InputError(f"{name}: {error}") from None
+    except Exception as error:
+        why = str(error).strip() or type(error).__name__
+        raise InputError(f"{name} cannot be read ({why}){advice}") from error
 
 
 # The members by name, and what opens one.
@@ -93,7 +90,7 @@ _Opened = tuple[dict[str, Any], Callable[[Any], Any]]
 def _open_zip(file: IO[bytes]) -> _Opened:
     archive = zipfile.ZipFile(file)
     members = [member for member in archive.infolist() if not member.is_dir()]
-    _check_count(len(members))
+    check_count(len(members))
 
     def opened(member: zipfile.ZipInfo) -> IO[bytes]:
         if member.compress_type not in METHODS:
@@ -108,25 +105,21 @@ def _open_tar(file: IO[bytes], size: int) -> _Opened:
     """Every header is looked at, and of a packed file every byte: so it is known to be whole."""
     start = file.read(2)
     file.seek(0)
-    packed = start == b"\x1f\x8b"
-    if packed:
+    if start == b"\x1f\x8b":
         import gzip
 
         file = gzip.GzipFile(fileobj=file)  # type: ignore[assignment]
-    pieces: Any = _InPieces(file)
+    pieces: Any = _InPieces(file, max(SMALL, MOST_RATIO * size))
     archive = tarfile.TarFile(fileobj=pieces)
     members = {}
     for count, member in enumerate(archive, start=1):
-        _check_count(count)
-        if packed and archive.offset > max(SMALL, MOST_RATIO * size):
-            raise _swells("it", archive.offset, size)
+        check_count(count)
         if member.isreg() or member.islnk() or member.issym():
             members[_plain(member.name)] = member
     if pieces.last != bytes(BLOCK):  # a damaged header ends the list too
         raise InputError("it ends before its end: is it cut short or damaged? Copy or make it again")
-    while file.read(PIECE):  # up to the checksum of what was packed
-        if file.tell() > max(archive.offset + SMALL, MOST_RATIO * size):
-            raise _swells("it", file.tell(), size)
+    while pieces.read(PIECE):  # up to the checksum of what was packed
+        pass
 
     def opened(member: tarfile.TarInfo) -> Any:
         _check_size(member.name, member.size, None)
@@ -136,10 +129,11 @@ def _open_tar(file: IO[bytes], size: int) -> _Opened:
 
 
 class _InPieces(io.RawIOBase):
-    """A file of which nobody reads much at a time: a header of gigabytes would be read at once."""
+    """A file of which nobody reads much at a time or in all: headers may speak of gigabytes."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
+    def __init__(self, file: IO[bytes], most: int) -> None:
+        self._file, self._most = file, most
+        self.seek, self.tell = file.seek, file.tell  # type: ignore[method-assign]
         self.last = b""  # what was read last
 
     def read(self, size: int = -1) -> bytes:
@@ -147,31 +141,24 @@ class _InPieces(io.RawIOBase):
         if not 0 <= size <= PIECE:
             raise InputError(f"a header of {size} bytes")
         self.last = self._file.read(size)
+        if (end := self._file.tell()) > self._most:
+            raise _swells("it", end, self._most // MOST_RATIO)
         return self.last
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Go to another place."""
-        return self._file.seek(offset, whence)
 
-    def tell(self) -> int:
-        """The place."""
-        return self._file.tell()
-
-
-def _check_count(count: int) -> None:
+def check_count(count: int) -> None:
+    """Refuse too many files."""
     if count > MOST_FILES:
-        raise InputError(f"more than {MOST_FILES} files: unpack it, and give the folder")
+        raise InputError(
+            f"more than {MOST_FILES} files and folders: give a folder further down, or unpack it"
+        )
 
 
 def _check_size(name: str, size: int, packed: int | None) -> None:
     if size > MOST_BYTES:
-        raise _too_long(name)
+        raise InputError(f"{name} has more than {MOST_BYTES // 10**6} MB: no photo is so large; leave it out")
     if packed is not None and size > max(SMALL, MOST_RATIO * packed):
         raise _swells(name, size, packed)
-
-
-def _too_long(name: str) -> InputError:
-    return InputError(f"{name} has more than {MOST_BYTES // 10**6} MB: no photo is so large; leave it out")
 
 
 def _swells(name: str, size: int, packed: int) -> InputError:

@@ -88,7 +88,7 @@ Source = str | os.PathLike[str] | NDArray[Any] | Image.Image | Photo | Decoded
 
 def read_photo(path: str | os.PathLike[str]) -> Photo:
     """Read a file here or elsewhere, once, and hash what was read. Nothing is decoded."""
-    path = path if isinstance(path, Path) else Path(path)
+    path = path if isinstance(path, Path | RemotePath) else Path(path)
     with _one_line(str(path)), open_file(path) as file:
         size = MAX_FILE if isinstance(path, RemotePath) else os.fstat(file.fileno()).st_size
         content = file.read(min(size, MAX_FILE) + 1)  # bounded, even if somebody is writing to it

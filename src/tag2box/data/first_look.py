@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from tag2box.data.decoding import check_photo, read_photo
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
-from tag2box.names import first_few
+from tag2box.names import first_few, look_alikes
 from tag2box.runtime.checks import check_choice
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
@@ -90,6 +90,10 @@ class Look:
             lines.append(f"{extra} exact duplicates, such as {' = '.join(self.duplicates[0][:3])}")
         if self.huge:
             lines.append(f"{len(self.huge)} images above {HUGE // 10**6} megapixels: {first_few(self.huge)}")
+        if alike := look_alikes(each.name for each in self.classes):
+            lines.append(
+                f"classes whose names look alike: {'; '.join(' = '.join(map(repr, g)) for g in alike)}"
+            )
         if self.few:
             lines.append(f"fewer than {FEW} positive images: {', '.join(self.few)}")
         if self.without_negatives:

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tag2box.data.formats import coco, cvat, folders, json_lines, labelstudio, tables, voc, yolo
-from tag2box.data.formats.building import choose_split
+from tag2box.data.formats.annotations import choose_split, refuse_split
+from tag2box.data.formats.files import SUFFIXES, list_images
 from tag2box.data.formats.parsing import read_json
-from tag2box.data.formats.rows import join_rows
+from tag2box.data.formats.tables import join_rows
 from tag2box.data.remote import RemotePath, place
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
@@ -85,36 +86,27 @@ def _read(path: Path, tags: Path | None, split: str | None, *, skip: bool) -> Im
         raise InputError(f"{path} is not a folder: give the one that holds the images")
     if tags is not None:
         return _read_tags(path, tags, split, skip=skip)
-    if isinstance(path, RemotePath):
-        return _read_elsewhere(path, split, skip=skip)
-    if devkit := voc.find_devkit(path):
-        return voc.read(devkit, split)
-    if description := yolo.find_yaml(path):
-        return yolo.read(description, split, path)
-    if annotations := coco.find_files(path):
-        return coco.read_folder(path, annotations, split)
-    if (path / cvat.FILE).is_file():
-        return cvat.read(path, path / cvat.FILE, split)
+    if not isinstance(path, RemotePath):  # these are looked for in many places
+        if devkit := voc.find_devkit(path):
+            return voc.read(devkit, split)
+        if description := yolo.find_yaml(path):
+            return yolo.read(description, split, path)
+        if annotations := coco.find_files(path):
+            return coco.read_folder(path, annotations, split)
+        if (path / cvat.FILE).is_file():
+            return cvat.read(path, path / cvat.FILE, split)
     for name in TAG_FILES:
         if (path / name).is_file():
             return _read_tags(path, path / name, split, skip=skip)
-    if metadata := json_lines.find_metadata(path):
+    if not isinstance(path, RemotePath) and (metadata := json_lines.find_metadata(path)):
         return _read_metadata(path, metadata, split, skip=skip)
-    if annotations := voc.find_annotations(path):
-        return voc.read_annotations(path, annotations, split)
-    if (path / "images").is_dir() and (path / "labels").is_dir():
+    files = list_images(path, SUFFIXES | voc.ANNOTATIONS)
+    images = files.only(SUFFIXES)
+    if annotations := voc.find_annotations(files):
+        return voc.read_annotations(images, annotations, split)
+    if not isinstance(path, RemotePath) and (path / "images").is_dir() and (path / "labels").is_dir():
         raise InputError(f"{path} looks like YOLO, but has no data.yaml: add one with names: [cat, dog]")
-    return folders.read(path, split)
-
-
-def _read_elsewhere(path: RemotePath, split: str | None, *, skip: bool) -> ImageSet:
-    """A folder behind an address: tags in a file, annotations in XML, or a folder per class."""
-    for name in TAG_FILES:
-        if (path / name).is_file():
-            return _read_tags(path, path / name, split, skip=skip)
-    if annotations := voc.find_annotations(path):
-        return voc.read_annotations(path, annotations, split)
-    return folders.read(path, split)
+    return folders.read(images, split)
 
 
 def _read_tags(root: Path, tags: Path, split: str | None, *, skip: bool) -> ImageSet:
@@ -127,9 +119,8 @@ def _read_tags(root: Path, tags: Path, split: str | None, *, skip: bool) -> Imag
         return cvat.read(root, tags, split)
     if kind == ".json":
         content = read_json(tags)
-        known = coco.is_instances(content) or labelstudio.is_export(content)
-        if known and split is not None:
-            raise InputError(f"{tags} has no splits: leave out the split {split!r}")
+        if coco.is_instances(content) or labelstudio.is_export(content):
+            refuse_split(split, tags)
         if coco.is_instances(content):
             return coco.read(root, tags, content)
         if labelstudio.is_export(content):

@@ -1,29 +1,32 @@
 """Photos that are elsewhere: `s3://bucket/photos`, `https://host/photos`, `photos.zip`.
 
-A `RemotePath` is a path whose files are behind a server (`servers.py`) or in an archive (`archives.py`).
-Photos are kept in the cache folder, under a name made of their address and version, until room is needed
-there (`remote_cache.py`). Where the version is not known a photo is fetched each time; tags always are.
+A `RemotePath` is a path whose files fsspec reads from a server, or that are in an archive (`archives.py`).
+Nothing is kept but by fsspec's own cache, where an address asks for it: `filecache::https://host/photos`. A
+server may be anybody's: no answer is longer than `MOST_BYTES`, no list of files than `MOST_FILES`.
 """
 
-import hashlib
 import io
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from functools import lru_cache
-from pathlib import Path, PosixPath
-from typing import IO, Any
+from collections.abc import Callable
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
-from tag2box.data.archives import ARCHIVES, Archive
-from tag2box.data.remote_cache import make_room
-from tag2box.data.servers import FileServer, version_of
-from tag2box.errors import HIDDEN, InputError, redacted
-from tag2box.runtime.files import cache_folder, read_sealed, write_sealed
+from tag2box.data import archives
+from tag2box.data.archives import ARCHIVES, Archive, check_count, one_line, read_bounded
+from tag2box.errors import HIDDEN, InputError, install_command, redacted
+from tag2box.runtime.files import cache_folder
 
-ADDRESS = re.compile(r"([a-z][a-z0-9+]+):/{1,2}(?!/)(.*)", re.DOTALL)
+# A RemotePath has what of a Path the readers of photos and tags use, and is passed as one.
+if TYPE_CHECKING:
+    from pathlib import Path as _Path
+else:
+    from pathlib import PurePosixPath as _Path
+
+ADDRESS = re.compile(r"((?:filecache::)?[a-z][a-z0-9+]+):/{1,2}(?!/)(.*)", re.DOTALL)
 
 
 def is_address(path: str | Path) -> bool:
@@ -86,7 +89,7 @@ def refuse_special(path: Path) -> None:
         raise InputError(f"{path}: a pipe, a socket or a device, where a file was expected")
 
 
-class RemotePath(PosixPath):
+class RemotePath(_Path):
     """A path elsewhere. Its first part is the kind, "s3:"; of an archive the second is its own address.
 
     As text it shows no password: only who reads the files gets to see `address`.
@@ -109,7 +112,7 @@ class RemotePath(PosixPath):
     def _written(self, shown: Callable[[str], str]) -> str:
         kind, *parts = self.parts
         if self._archive is not None:
-            return f"{kind}//{self._inner}::{shown(self._archive)}"
+            return f"{kind}//{'/'.join(parts[1:])}::{shown(self._archive)}"
         return shown(f"{kind}//{'/'.join(parts)}")
 
     @property
@@ -132,98 +135,149 @@ class RemotePath(PosixPath):
 
     def is_file(self, **_: Any) -> bool:
         """Whether it is a file."""
-        archive = self._opened()
-        return archive.is_file(self._inner) if archive else FileServer(self.address).is_file()
+        files, name = self._files()
+        return files.is_file(name)
 
     def is_dir(self, **_: Any) -> bool:
         """Whether it is a folder."""
-        archive = self._opened()
-        return archive.is_dir(self._inner) if archive else FileServer(self.address).is_dir()
-
-    def iterdir(self) -> "Iterator[RemotePath]":  # type: ignore[override]
-        """What is in the folder."""
-        archive = self._opened()
-        names = archive.names(self._inner) if archive else FileServer(self.address).names()
-        return (self / name for name in sorted(names))
+        files, name = self._files()
+        return files.is_dir(name)
 
     def below(self) -> list[str]:
         """The names of all files below the folder, relative to it."""
-        archive = self._opened()
-        return sorted(archive.below(self._inner) if archive else FileServer(self.address).below())
-
-    def open(self, mode: str = "rb", *_: Any, **options: Any) -> IO[Any]:  # type: ignore[override]
-        """A photo, from the cache; or text, which is tags, as it is now."""
-        if "b" not in mode:
-            return io.TextIOWrapper(io.BytesIO(self.read_bytes()), **options)
-        return io.BytesIO(self._photo())
+        files, name = self._files()
+        return sorted(files.below(name))
 
     def read_bytes(self) -> bytes:
         """What is in the file now."""
-        archive = self._opened()
-        return archive.content(self._inner) if archive else FileServer(self.address).content()
+        files, name = self._files()
+        return files.content(name)
 
-    def _photo(self) -> bytes:
-        """What is in the file, from the cache where that has this version of it, undamaged."""
-        version = self._version()
-        copy = None if version is None else self._copy(version)
-        if copy is not None and (kept := read_sealed(copy)) is not None:
-            with suppress(FileNotFoundError):  # another process has made room just now
-                os.utime(copy)
-            return kept
-        content = self.read_bytes()
-        if copy is not None and self._version() == version:  # it did not change while it was read
-            make_room(copy.parent, len(content))
-            write_sealed(copy, content)
-        return content
+    def read_text(self, encoding: str | None = None, *_: Any, **__: Any) -> str:
+        """The text of the file."""
+        return self.read_bytes().decode(encoding or "utf-8")
 
-    def _copy(self, version: str) -> Path:
-        """Where a version of the file is kept."""
-        return cache_folder() / "photos" / hashlib.sha256(f"{self.address}\n{version}".encode()).hexdigest()
+    def open(self, *_: Any, **__: Any) -> IO[Any]:  # type: ignore[override]
+        """The bytes of the file."""
+        return io.BytesIO(self.read_bytes())
 
-    def _version(self) -> str | None:
-        """What tells the content of the file, or of its archive, without reading it; None if nothing does."""
+    def _files(self) -> "tuple[Archive | _Server, str]":
+        """The archive or server that it is in, and its name there."""
         if self._archive is None:
-            return version_of(FileServer(self.address).about())
-        outer = _place_of(self._archive)
-        if isinstance(outer, RemotePath):
-            return outer._version()
-        try:
-            about = outer.stat()
-        except OSError as error:
-            raise InputError(f"{outer} cannot be read: {error.strerror}") from None
-        if not stat.S_ISREG(about.st_mode):
-            raise InputError(f"{outer} is no file: expected an archive of photos")
-        return repr([about.st_ino, about.st_size, about.st_mtime_ns])
-
-    @property
-    def _inner(self) -> str:
-        """The path in the archive."""
-        return "/".join(self.parts[2:])
-
-    def _opened(self) -> Archive | None:
-        """The archive that it is in."""
-        if self._archive is None:
-            return None
-        version = self._version()
-        opening = _open if version is None else _kept
-        return opening(self.parts[0].rstrip(":"), self._archive, version)
+            return _Server(self.address), ""
+        match = ADDRESS.match(self._archive)
+        outer = RemotePath(f"{match[1]}:", match[2]) if match else Path(self._archive)
+        kind, inner = self.parts[0].rstrip(":"), "/".join(self.parts[2:])
+        return _opened(kind, outer, _version(outer)), inner
 
 
-def _place_of(archive: str) -> Path:
-    """Where an archive is: a file here, or one behind a server."""
-    match = ADDRESS.match(archive)
-    return RemotePath(f"{match[1]}:", match[2]) if match else Path(archive)
-
-
-def _open(kind: str, address: str, _: str | None) -> Archive:
-    outer = _place_of(address)
-    if isinstance(outer, RemotePath):
-        server = FileServer(outer.address)
-        return Archive(server.open(), kind, str(outer), server.about().get("size") or 0)
+def _version(archive: Path) -> str:
+    """What tells whether an archive is the one that was opened before."""
+    if isinstance(archive, RemotePath):
+        return repr(_Server(archive.address).about())
     try:
-        return Archive(outer.open("rb"), kind, address, outer.stat().st_size)
+        about = archive.stat()
     except OSError as error:
-        raise InputError(f"{outer} cannot be read: {error.strerror}") from None
+        raise InputError(f"{archive} cannot be read: {error.strerror}") from None
+    if not stat.S_ISREG(about.st_mode):
+        raise InputError(f"{archive} is no file: expected an archive of photos")
+    return repr([about.st_ino, about.st_size, about.st_mtime_ns])
 
 
-_kept = lru_cache(maxsize=8)(_open)  # by its version: the list of an archive is read once
+@lru_cache(maxsize=8)  # the list of an archive is read once
+def _opened(kind: str, archive: Path, _version: str) -> Archive:
+    if isinstance(archive, RemotePath):
+        server = _Server(archive.address)
+        return Archive(server.open(), kind, str(archive), server.about().get("size") or 0)
+    try:
+        return Archive(archive.open("rb"), kind, str(archive), archive.stat().st_size)
+    except OSError as error:
+        raise InputError(f"{archive} cannot be read: {error.strerror}") from None
+
+
+class _Server:
+    """The files behind one address, by fsspec; their names are relative to it."""
+
+    def __init__(self, address: str) -> None:
+        self.name = redacted(address)
+        try:
+            import fsspec
+        except ImportError:
+            raise InputError(f"{self.name} needs fsspec: {install_command('remote')}") from None
+        scheme = address.partition("://")[0].rpartition("::")[2]
+        self._is_web = scheme in ("http", "https")
+        options: dict[str, Any] = {"use_listings_cache": False}  # a listing may be hours old
+        if self._is_web:
+            # By trust_env passwords may be in ~/.netrc instead of in the address.
+            options["client_kwargs"] = {"trust_env": True, "response_class": _limited_response()}
+        with one_line(self.name):
+            cached = {"cache_storage": str(cache_folder() / "photos")}
+            chained = {"filecache": cached} if address.startswith("filecache::") else {}
+            self._fs, self._path = fsspec.url_to_fs(address, **{scheme: options}, **chained)
+
+    def is_file(self, _: str = "") -> bool:
+        """Whether it is a file; a server of web pages has one for every folder too."""
+        with one_line(self.name):
+            return bool(self._fs.isfile(self._path) and not self._fs.isdir(self._path))
+
+    def is_dir(self, _: str = "") -> bool:
+        """Whether it is a folder."""
+        with one_line(self.name):
+            return bool(self._fs.isdir(self._path))
+
+    def below(self, _: str = "") -> list[str]:
+        """The names of all files below the folder; a server of web pages may have them without end."""
+        names, folders = [], 0
+        with one_line(self.name):
+            for folder, inner, files in self._fs.walk(self._path):
+                names += [f"{folder.rstrip('/')}/{name.rpartition('/')[2]}" for name in files if name]
+                folders += len(inner)
+                check_count(len(names) + folders)
+        top = f"{self._path.rstrip('/')}/" if self._path.strip("/") else ""
+        return [name.removeprefix(top) for name in names]
+
+    def about(self) -> dict[str, Any]:
+        """What the server says of the file."""
+        with one_line(self.name):
+            about: dict[str, Any] = self._fs.info(self._path)
+        return about
+
+    def content(self, _: str = "") -> bytes:
+        """What is in the file."""
+        with one_line(self.name):
+            if self._is_web:
+                content: bytes = self._fs.cat_file(self._path)  # bounded by the response
+                return content
+            with self._fs.open(self._path, "rb") as file:
+                return read_bounded(file, self.name)
+
+    def open(self) -> IO[bytes]:
+        """The file, to read parts of it."""
+        with one_line(self.name):
+            file: IO[bytes] = self._fs.open(self._path, "rb")
+        return file
+
+
+@cache
+def _limited_response() -> type:
+    """An answer of the web that ends with an error where it is too long, whatever it said of its length."""
+    from aiohttp import ClientResponse
+
+    class LimitedResponse(ClientResponse):
+        whole: bytes | None = None
+
+        async def read(self) -> bytes:
+            if self.whole is None:
+                content = io.BytesIO()
+                async for piece in self.content.iter_chunked(1 << 20):
+                    content.write(piece)
+                    if content.tell() > archives.MOST_BYTES:
+                        self.close()
+                        raise InputError(f"an answer of more than {archives.MOST_BYTES // 10**6} MB")
+                self.whole = content.getvalue()
+            return self.whole
+
+        async def text(self, encoding: str | None = None, errors: str = "replace") -> str:
+            return (await self.read()).decode(encoding or "utf-8", errors)
+
+    return LimitedResponse

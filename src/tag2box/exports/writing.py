@@ -91,7 +91,7 @@ def write_detections(
     written = [path / name if name else path for name in contents]
     _check_files(written, contents, export.paths)
     for file, content in zip(written, contents.values(), strict=True):
-        if isinstance(content, Path):
+        if not isinstance(content, str | bytes):
             _copy(content, file)
         else:
             # Thousands of files would wait for the disk for minutes, and can be exported again.
@@ -138,7 +138,7 @@ def _check_files(files: Sequence[Path], contents: Contents, photos: Sequence[Pat
                 f"{long[0]} has more than the {LONGEST_NAME} bytes that a file's name may have: "
                 "give the photo or class a shorter name, or choose a format of one file"
             )
-        itself = isinstance(content, Path) and os.path.realpath(content) == os.path.realpath(file)
+        itself = not isinstance(content, str | bytes) and os.path.realpath(content) == os.path.realpath(file)
         if not itself:
             _check_photo(file, real)
 

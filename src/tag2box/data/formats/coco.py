@@ -1,4 +1,4 @@
-"""COCO's JSON: objects collapsed to tags, with the boxes as truth; and detections as results or instances."""
+"""COCO's JSON: objects collapsed to tags, with the boxes as truth."""
 
 import re
 from collections import Counter
@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tag2box.data.formats.building import Object, choose_split, tags_of_objects, truth_of_objects
-from tag2box.data.formats.files import folder_with, place_inside, unique_ids
+from tag2box.data.formats.annotations import Annotation, Object, Size, assemble, choose_split, refuse_split
+from tag2box.data.formats.files import folder_with, place_inside
 from tag2box.data.formats.parsing import expecting, read_json
 from tag2box.errors import InputError
 from tag2box.images import ImageSet, Numbers
+from tag2box.names import plain_name
 
 # Names of annotation files that hold all there is, where others are named after their split.
 WHOLE = frozenset({"instances", "annotations", "_annotations.coco", "coco", "result"})
@@ -36,8 +37,7 @@ def find_files(root: Path) -> dict[str, Path]:
 def read_folder(root: Path, files: Mapping[str, Path], split: str | None) -> ImageSet:
     """The data set whose annotation files `find_files` found."""
     if set(files) == {""}:
-        if split is not None:
-            raise InputError(f"{files['']} is not divided into splits: leave out the split {split!r}")
+        refuse_split(split, files[""])
         return read(root, files[""], read_json(files[""]))
     split = choose_split(split, (name for name in files if name), root)
     return read(root, files[split], read_json(files[split]), split)
@@ -60,38 +60,49 @@ def read(root: Path, path: Path, content: Any, split: str = "") -> ImageSet:
 
 
 def _image_set(root: Path, path: Path, content: Any, split: str) -> ImageSet:
-    files = [_text(image["file_name"]) for image in content["images"]]
+    images = content["images"]
+    categories = sorted(content["categories"], key=lambda category: _number(category["id"]))
+    files = [_text(image["file_name"]) for image in images]
     places = [*(root / place.format(split) for place in PLACES), path.parent]
     folder = folder_with(files[0], places, root) if files else root
     named = [place_inside(folder, file, (root,)) for file in files]
-    names = [name for name, _ in named]
-    if len(set(names)) < len(names):
+    if len({name for name, _ in named}) < len(named):
         raise InputError(f"{path} names a file twice among its images: keep one record per file")
-    place = _numbered("images", content["images"], range(len(names)))
-    categories = sorted(content["categories"], key=lambda category: _number(category["id"]))
-    classes = tuple(dict.fromkeys(_text(category["name"]) for category in categories))
-    index = {name: c for c, name in enumerate(classes)}
-    label = _numbered("categories", categories, [index[category["name"]] for category in categories])
-    first = {c: number for number, c in reversed(label.items())}
-    objects = [_object(path, item, place, label) for item in content["annotations"]]
-    return ImageSet(
-        ids=unique_ids(names),
-        paths=tuple(place for _, place in named),
-        tags=tags_of_objects(objects, len(names), len(classes)),
-        classes=classes,
-        truth=truth_of_objects(objects),
-        numbers=Numbers(tuple(place), tuple(first[c] for c in range(len(classes)))),
+    kind = dict(
+        zip(_ids("categories", categories), [_text(item["name"]) for item in categories], strict=True)
+    )
+    objects: dict[int, list[Object]] = {number: [] for number in _ids("images", images)}
+    for item in content["annotations"]:
+        image, category = _number(item["image_id"]), _number(item["category_id"])
+        if image not in objects or category not in kind:
+            raise InputError(f"an annotation of image {image}, category {category}: one does not exist")
+        x, y, w, h = (float(value) for value in item["bbox"])
+        objects[image].append(Object(kind[category], (x, y, x + w, y + h), bool(item.get("iscrowd", 0))))
+    first = {plain_name(name): number for number, name in reversed(kind.items())}
+    classes = tuple(dict.fromkeys(map(plain_name, kind.values())))
+    return assemble(
+        (
+            Annotation(name, file, boxes=boxes, size=_size(image))
+            for (name, file), boxes, image in zip(named, objects.values(), images, strict=True)
+        ),
+        classes,
+        numbers=Numbers(tuple(objects), tuple(first[name] for name in classes)),
     )
 
 
-def _numbered(what: str, records: Sequence[Any], values: Sequence[int]) -> dict[int, int]:
-    """The number that the file gives each record -> its value; refused where two have one number."""
+def _ids(what: str, records: Sequence[Any]) -> list[int]:
+    """The number that the file gives each record; refused where two have one number."""
     numbers = [_number(record["id"]) for record in records]
-    out = dict(zip(numbers, values, strict=True))
-    if len(out) < len(numbers):
-        twice = next(number for number, count in Counter(numbers).items() if count > 1)
+    if len(set(numbers)) < len(numbers):
+        twice = Counter(numbers).most_common(1)[0][0]
         raise InputError(f"two of the {what} have the number {twice}: give each its own")
-    return out
+    return numbers
+
+
+def _size(image: Any) -> Size | None:
+    """Its width and height, where the file has them."""
+    width, height = image.get("width"), image.get("height")
+    return (width, height) if type(width) is type(height) is int and min(width, height) > 0 else None
 
 
 def _number(value: Any) -> int:
@@ -105,11 +116,3 @@ def _text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ValueError(f"a name must be text, found {value!r}")
     return value
-
-
-def _object(path: Path, item: Any, place: Mapping[int, int], label: Mapping[int, int]) -> Object:
-    image, category = _number(item["image_id"]), _number(item["category_id"])
-    if image not in place or category not in label:
-        raise InputError(f"{path}: an annotation of image {image}, category {category}: one does not exist")
-    x, y, w, h = (float(value) for value in item["bbox"])
-    return Object(place[image], (x, y, x + w, y + h), label[category], bool(item.get("iscrowd", 0)))

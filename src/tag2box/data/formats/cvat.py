@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from tag2box.data.formats.building import Box, Object, choose_split, tags_of_objects, truth_of_objects
-from tag2box.data.formats.files import folder_with, place_inside, unique_ids
+from tag2box.data.formats.annotations import Annotation, Box, Object, assemble, choose_split
+from tag2box.data.formats.files import folder_with, place_inside
 from tag2box.data.formats.parsing import expecting, read_xml
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
@@ -45,26 +45,16 @@ def _image_set(root: Path, tree: ElementTree.Element, split: str | None) -> Imag
         images = [image for image in images if image.get("subset") == split]
     places = [root / place.format(images[0].get("subset", "")) for place in PLACES]
     folder = folder_with(images[0].attrib["name"], places, root)
-    named = [place_inside(folder, image.attrib["name"], (root,)) for image in images]
-    shapes = [(i, kind, box) for i, image in enumerate(images) for kind, box in _shapes(image)]
+    annotations = []
+    for image in images:
+        shapes = [shape for shape in image if "label" in shape.attrib]
+        tags = {shape.attrib["label"]: 1 for shape in shapes}
+        boxes = [Object(each.attrib["label"], BOXES[each.tag](each)) for each in shapes if each.tag in BOXES]
+        size = int(image.get("width", 0)), int(image.get("height", 0))
+        name, file = place_inside(folder, image.attrib["name"], (root,))
+        annotations.append(Annotation(name, file, tags, boxes or None, size=size if min(size) > 0 else None))
     declared = {name.text or "" for name in tree.iterfind("meta//label/name")}
-    classes = sorted(declared | {kind for _, kind, _ in shapes})
-    label = {name: c for c, name in enumerate(classes)}
-    objects = [Object(i, box or (0, 0, 0, 0), label[kind]) for i, kind, box in shapes]
-    return ImageSet(
-        ids=unique_ids([name for name, _ in named]),
-        paths=tuple(path for _, path in named),
-        tags=tags_of_objects(objects, len(images), len(classes)),
-        classes=tuple(classes),
-        truth=truth_of_objects(objects) if any(box for _, _, box in shapes) else None,
-    )
-
-
-def _shapes(image: ElementTree.Element) -> Iterator[tuple[str, Box | None]]:
-    """(label, box) of the tags and shapes of an image; the box is None where there is none around."""
-    for shape in image:
-        if "label" in shape.attrib:
-            yield shape.attrib["label"], BOXES.get(shape.tag, lambda _: None)(shape)
+    return assemble(annotations, sorted(declared.union(*(each.tags for each in annotations))))
 
 
 def _numbers(shape: ElementTree.Element, *names: str) -> Iterator[float]:

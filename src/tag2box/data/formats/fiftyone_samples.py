@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from tag2box.data.formats.building import Object, size_if_known, tag_matrix, truth_of_objects
+from tag2box.data.formats.annotations import Annotation, Object, assemble, size_if_known
 from tag2box.data.formats.files import without_suffix
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
@@ -50,18 +50,21 @@ def read_fiftyone(samples: Any, field: str = "tags", *, classes: Sequence[str] |
     ids, files, values = samples.values(["id", "filepath", field])
     if not ids:
         raise InputError("there are no samples: give a dataset or view that has some")
-    tags = [{name: 1 for name, _ in _labels(value, field)} for value in values]
-    names = sorted({name for row in tags for name in row})
-    images = ImageSet(
-        ids=tuple(ids),
-        paths=tuple(map(Path, files)),
-        tags=tag_matrix(tags, [0 if value is None else -1 for value in values], names),
-        classes=tuple(names),
-    )
-    boxes = [item for i, value in enumerate(values) for item in _objects(i, files[i], value, field, names)]
-    if boxes:
-        images = ImageSet(images.ids, images.paths, images.tags, images.classes, truth_of_objects(boxes))
+    annotations = [_annotation(*each, field) for each in zip(files, values, strict=True)]
+    images = assemble(annotations, ids=ids)
     return images if classes is None else images.only(classes)
+
+
+def _annotation(file: str, value: Any, field: str) -> Annotation:
+    labels = list(_labels(value, field))
+    width, height = size_if_known(Path(file)) if any(box is not None for _, box in labels) else (0, 0)
+    boxes = [
+        Object(name, (box[0] * width, box[1] * height, (box[0] + box[2]) * width, (box[1] + box[3]) * height))
+        for name, box in labels
+        if box is not None
+    ]
+    tags = {name: 1 for name, _ in labels}
+    return Annotation(file, Path(file), tags, boxes or None, rest=0 if value is None else -1)
 
 
 def _labels(value: Any, field: str) -> Iterator[tuple[str, Any]]:
@@ -80,16 +83,6 @@ def _labels(value: Any, field: str) -> Iterator[tuple[str, Any]]:
             yield str(item.label), getattr(item, "bounding_box", None)
         else:
             raise InputError(f"the field {field!r} holds {type(item).__name__}: expected texts or labels")
-
-
-def _objects(i: int, file: str, value: Any, field: str, names: list[str]) -> Iterator[Object]:
-    boxes = [(name, box) for name, box in _labels(value, field) if box is not None]
-    if not boxes:
-        return
-    width, height = size_if_known(Path(file))
-    for name, (x, y, w, h) in boxes:
-        xyxy = (x * width, y * height, (x + w) * width, (y + h) * height)
-        yield Object(i, xyxy, names.index(name))
 
 
 def sample_ids(names: Sequence[str], samples: Any) -> list[str]:

@@ -45,6 +45,19 @@ class Listing:
                 return places[0]
         return None
 
+    def only(self, suffixes: Container[str]) -> "Listing":
+        """The files with these suffixes."""
+        return Listing(
+            self.root, tuple(name for name in self.names if _suffix(name) in suffixes), self.skipped
+        )
+
+    def below(self, folder: str) -> "Listing":
+        """What is in a folder of it, by names relative to that."""
+        top = f"{folder}/"
+        skipped = {name.removeprefix(top): why for name, why in self.skipped.items() if name.startswith(top)}
+        names = tuple(name.removeprefix(top) for name in self.names if name.startswith(top))
+        return Listing(self.root / folder, names, skipped)
+
     def lines(self) -> tuple[str, ...]:
         """What was skipped, one line each."""
         return tuple(f"{self.root / name}: {why}" for name, why in sorted(self.skipped.items()))
@@ -77,7 +90,7 @@ def list_images(root: Path, suffixes: Container[str] = SUFFIXES) -> Listing:
                 folders.append(f"{name}/")
             elif is_folder:
                 skipped[_shown(name)] = "a symbolic link to a folder, which is not followed"
-            elif os.path.splitext(name)[1].lower() not in suffixes:
+            elif _suffix(name) not in suffixes:
                 continue
             elif why := _objection(entry, name, real):
                 skipped[_shown(name)] = why
@@ -91,13 +104,17 @@ def _list_elsewhere(root: RemotePath, suffixes: Container[str]) -> Listing:
     skipped: dict[str, str] = {}
     for name in root.below():
         hidden = any(part.startswith(".") for part in name.split("/"))
-        if hidden or os.path.splitext(name)[1].lower() not in suffixes:
+        if hidden or _suffix(name) not in suffixes:
             continue
         if why := objection_to_name(name):
             skipped[_shown(name)] = f"its name {why}: rename it"
         else:
             names.append(name)
     return Listing(root, tuple(sorted(names)), skipped)
+
+
+def _suffix(name: str) -> str:
+    return os.path.splitext(name)[1].lower()
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tag2box.data.formats.building import SPLITS, choose_split, tag_matrix
-from tag2box.data.formats.files import list_images, same_content, unique_ids
+from tag2box.data.formats.annotations import SPLITS, Annotation, assemble, choose_split, refuse_split
+from tag2box.data.formats.files import Listing, same_content
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
 from tag2box.names import first_few
@@ -12,50 +12,43 @@ from tag2box.names import first_few
 NO_CLASS = frozenset({"_none", "background", "negative"})
 # Names of folders that hold photos of every kind. What is called so is a part of a data set, not a class.
 PARTS = SPLITS | {"images", "photos", "pictures", "imgs", "jpegimages", "data", "dataset"}
-
 # How files of tags end.
 TAGS = frozenset({".csv", ".tsv", ".json", ".jsonl", ".xml"})
 
 
-def read(root: Path, split: str | None) -> ImageSet:
+def read(listing: Listing, split: str | None) -> ImageSet:
     """An image is +1 for the classes whose folders hold it and -1 for all others.
 
     Files of one name in several folders are several images, unless they are the same bytes: then they are one
     image with several tags, named after the first. Files of the same bytes in *one* class folder stay apart.
     """
-    parts = {path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")}
+    parts = {name.split("/")[0] for name in (*listing.names, *listing.skipped) if "/" in name}
     has_splits = bool(parts) and parts <= SPLITS
     if has_splits:
-        root = root / choose_split(split, parts, root)
-    listing = list_images(root)
+        listing = listing.below(choose_split(split, parts, listing.root))
+    root = listing.root
     skipped = dict(listing.skipped)
     skipped.update((name, "in no class folder") for name in listing.names if "/" not in name)
-    names = [name for name in listing.names if "/" in name]
-    kinds = _kinds(root, names)
-    names = [name for name in names if name in kinds]
+    kinds = _kinds(root, [name for name in listing.names if "/" in name])
     classes = sorted({kind for held in kinds.values() for kind in held if kind.lower() not in NO_CLASS})
+    lines = [f"{root / name}: {why}" for name, why in sorted(skipped.items())]
     if kinds and not classes:
-        folders = first_few(sorted({name.split("/")[0] for name in kinds}))
         raise InputError(
-            f"{root} holds only images without any class, in {folders}: add a folder of images for each "
+            f"{root} holds only images without any class, in "
+            f"{first_few(sorted({name.split('/')[0] for name in kinds}))}: add a folder of images for each "
             "class, such as cat"
         )
     if not classes:
         raise InputError(
             f"{root} is in no format known here: expected images in one sub-folder per class, a VOC, COCO or "
-            f"YOLO data set, or a file of tags beside the images{_skipped_text(skipped)}"
+            f"YOLO data set, or a file of tags beside the images"
+            f"{f' (skipped {first_few(lines)})' if lines else ''}"
         )
-    _refuse_parts(root, names, classes)
-    if split is not None and not has_splits:
-        raise InputError(f"{root} has a folder per class and no splits: leave out the split {split!r}")
-    tags = [dict.fromkeys(kinds[name], 1) for name in names]
-    return ImageSet(
-        ids=unique_ids(names),
-        paths=tuple(root / name for name in names),
-        tags=tag_matrix(tags, [-1] * len(names), classes),
-        classes=tuple(classes),
-        skipped=tuple(f"{root / name}: {why}" for name, why in sorted(skipped.items())),
-    )
+    _refuse_parts(root, [*kinds], classes)
+    if not has_splits:
+        refuse_split(split, f"{root} has a folder per class and")
+    rows = [Annotation(name, root / name, dict.fromkeys(held, 1)) for name, held in sorted(kinds.items())]
+    return assemble(rows, classes, skipped=lines)
 
 
 def _refuse_parts(root: Path, names: list[str], classes: list[str]) -> None:
@@ -73,11 +66,6 @@ def _refuse_parts(root: Path, names: list[str], classes: list[str]) -> None:
         f"data set, not {'classes' if several else 'a class'}; type "
         f"`tag2box run {root / part}{'' if known else ' --tags FILE'}`, or rename what is a class"
     )
-
-
-def _skipped_text(skipped: dict[str, str]) -> str:
-    lines = [f"{name}: {why}" for name, why in sorted(skipped.items())]
-    return f" (skipped {first_few(lines)})" if lines else ""
 
 
 def _kinds(root: Path, names: list[str]) -> dict[str, list[str]]:

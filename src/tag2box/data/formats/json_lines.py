@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tag2box.data.formats.building import Box
+from tag2box.data.formats.annotations import Object
 from tag2box.data.formats.parsing import expecting, parse_json, read_json, read_text
-from tag2box.data.formats.rows import CELLS, FILE, TAGS, Row, check_split, split_tags
+from tag2box.data.formats.tables import CELLS, FILE, TAGS, Row, check_split, split_tags
 from tag2box.errors import InputError
 
 METADATA = "metadata.jsonl"
@@ -89,13 +89,11 @@ def _with_boxes(where: str, file: str, record: dict[str, Any]) -> Row:
         if isinstance(objects, list):  # an object per box
             objects = {key: [item[key] for item in objects] for key in (objects[0] if objects else ())}
         kinds = [str(kind) for kind in next((objects[key] for key in CATEGORIES if key in objects), [])]
-        boxes = [_box(*(float(side) for side in box)) for box in objects.get("bbox", [])]
-        pairs = list(zip(kinds, boxes, strict=True))
-    return Row(where, file, dict.fromkeys(kinds, 1), -1, pairs)
-
-
-def _box(x: float, y: float, width: float, height: float) -> Box:
-    return x, y, x + width, y + height
+        boxes = [
+            Object(kind, (float(x), float(y), float(x) + float(w), float(y) + float(h)))
+            for kind, (x, y, w, h) in zip(kinds, objects.get("bbox", []), strict=True)
+        ]
+    return Row(where, file, dict.fromkeys(kinds, 1), -1, boxes)
 
 
 def metadata_line(file: str, size: tuple[int, int], objects: list[tuple[str, float, Any]]) -> str:

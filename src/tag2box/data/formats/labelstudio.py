@@ -7,8 +7,8 @@ from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from tag2box.data.decoding import image_size
-from tag2box.data.formats.building import Box, Object, tag_matrix, truth_of_objects
-from tag2box.data.formats.files import SUFFIXES, list_images, unique_ids
+from tag2box.data.formats.annotations import Annotation, Box, Object, assemble
+from tag2box.data.formats.files import SUFFIXES, list_images
 from tag2box.data.formats.parsing import expecting
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
@@ -41,21 +41,25 @@ def _image_set(root: Path, path: Path, tasks: Any, skip: bool) -> ImageSet:
             f"{len(missing)} of the images named in {path} are not below {root} ({first_few(missing)}): "
             "give the folder that holds them, or skip them"
         )
-    names = sorted(tasks_of)
-    results = [list(_results(tasks_of[name])) for name in names]
-    tags = [{kind: 1 for result in task for kind in _kinds(result)} for task in results]
-    classes = sorted({kind for row in tags for kind in row})
-    if not classes:
+    annotations = [_annotation(name, root / name, tasks_of[name]) for name in sorted(tasks_of)]
+    if not any(each.tags for each in annotations):
         raise InputError(f"{path} holds no choices and no rectangles: expected annotated tasks")
-    objects = [item for i, task in enumerate(results) for item in _objects(i, root / names[i], task, classes)]
-    return ImageSet(
-        ids=unique_ids(names),
-        paths=tuple(root / name for name in names),
-        tags=tag_matrix(tags, [-1 if _annotations(tasks_of[name]) else 0 for name in names], classes),
-        classes=tuple(classes),
-        truth=truth_of_objects(objects) if objects else None,
-        skipped=tuple(f"{root / name}: named in the tasks, but no image here" for name in missing),
+    return assemble(
+        annotations, skipped=[f"{root / name}: named in the tasks, but no image here" for name in missing]
     )
+
+
+def _annotation(name: str, file: Path, tasks: list[Any]) -> Annotation:
+    made = [each for task in tasks for each in task.get("annotations") or [] if not each.get("was_cancelled")]
+    results = [result for each in made for result in each.get("result") or []]
+    kinds = [
+        str(kind)
+        for result in results
+        for key in ("choices", "rectanglelabels")
+        for kind in result["value"].get(key) or []
+    ]
+    boxes = [Object(kind, box) for _, kind, box in rectangles(results, file)]
+    return Annotation(name, file, dict.fromkeys(kinds, 1), boxes or None, rest=-1 if made else 0)
 
 
 def _find_images(root: Path, path: Path, tasks: Any) -> tuple[dict[str, list[Any]], list[str]]:
@@ -99,25 +103,6 @@ def _file(address: str) -> str:
     except ValueError:  # such as http://[
         return ""
     return parse_qs(parts.query).get("d", [unquote(parts.path)])[0].lstrip("/")
-
-
-def _annotations(tasks: list[Any]) -> list[Any]:
-    each = (annotation for task in tasks for annotation in task.get("annotations") or [])
-    return [annotation for annotation in each if not annotation.get("was_cancelled")]
-
-
-def _results(tasks: list[Any]) -> Iterator[dict[str, Any]]:
-    for annotation in _annotations(tasks):
-        yield from annotation.get("result") or []
-
-
-def _kinds(result: dict[str, Any]) -> list[str]:
-    return [str(kind) for key in ("choices", "rectanglelabels") for kind in result["value"].get(key) or []]
-
-
-def _objects(i: int, image: Path, task: list[dict[str, Any]], classes: list[str]) -> Iterator[Object]:
-    for _, kind, box in rectangles(task, image):
-        yield Object(i, box, classes.index(kind))
 
 
 def rectangles(results: Iterable[dict[str, Any]], image: Path) -> Iterator[tuple[str, str, Box]]:

@@ -11,18 +11,15 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
-from numpy.typing import NDArray
-
-from tag2box.data.formats.building import (
-    Box,
+from tag2box.data.formats.annotations import (
+    SPLITS,
+    Annotation,
     Object,
+    assemble,
     choose_split,
-    split_of,
-    tags_of_objects,
-    truth_of_objects,
+    refuse_split,
 )
-from tag2box.data.formats.files import SUFFIXES, list_images, place_inside, unique_ids, without_suffix
+from tag2box.data.formats.files import SUFFIXES, Listing, place_inside, unique_ids, without_suffix
 from tag2box.data.formats.parsing import expecting, read_text, read_xml
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
@@ -52,33 +49,30 @@ def read(root: Path, split: str | None) -> ImageSet:
     lists = root / "ImageSets" / "Main"
     split = choose_split(split, (p.stem for p in lists.glob("*.txt") if "_" not in p.stem), lists)
     file = lists / f"{split}.txt"
-    lines = [line.strip() for line in read_text(file).split("\n")]
-    ids = tuple(dict.fromkeys(line for line in lines if line))
-    with expecting("a list of images", file):
-        paths = _paths(root / "JPEGImages", ids)
+    ids = [*dict.fromkeys(line.strip() for line in read_text(file).split("\n") if line.strip())]
     classes = sorted(p.stem.removesuffix(f"_{split}") for p in lists.glob(f"*_{split}.txt"))
-    objects = list(_objects(root / "Annotations", ids))
-    kinds = classes or sorted({kind for _, kind, _, _ in objects})
-    if not kinds:
-        raise InputError(f"{lists} has no lists such as cat_{split}.txt, and there are no annotations either")
-    label = {name: c for c, name in enumerate(kinds)}
-    known = [Object(i, box, label[kind], hard) for i, kind, box, hard in objects if kind in label]
-    if classes:
-        tags = np.stack([_tags(lists / f"{name}_{split}.txt", ids) for name in classes], axis=1)
-    else:
-        tags = tags_of_objects(known, len(ids), len(kinds))
-    annotated = any(os.path.isfile(root / "Annotations" / f"{name}.xml") for name in ids)
-    truth = truth_of_objects(known) if annotated else None
+    tags = {name: _tags(lists / f"{name}_{split}.txt") for name in classes}
     with expecting("a list of images", file):
-        return ImageSet(ids, paths, tags, tuple(kinds), truth)
+        photos = {p.stem: p for p in sorted((root / "JPEGImages").glob("*")) if p.suffix.lower() in SUFFIXES}
+        rows = []
+        for name in ids:
+            path = photos.get(name) or place_inside(root / "JPEGImages", f"{name}.jpg")[1]
+            xml = root / "Annotations" / f"{name}.xml"
+            boxes = list(_boxes(xml)) if os.path.isfile(xml) else None
+            rows.append(Annotation(name, path, {kind: tags[kind].get(name, 0) for kind in classes}, boxes))
+        if not classes and not any(row.boxes for row in rows):
+            raise InputError(
+                f"{lists} has no lists such as cat_{split}.txt, and there are no annotations either"
+            )
+        return assemble(rows, classes or None, ids=ids)
 
 
-def find_annotations(root: Path) -> dict[str, Path]:
-    """Annotations without a devkit around them, as LabelImg and Roboflow write them, by name below `root`.
+def find_annotations(files: Listing) -> dict[str, Path]:
+    """Annotations without a devkit around them, as LabelImg and Roboflow write them, by name below the root.
 
     Empty where none of the first XML files is one: others keep XML beside photos too.
     """
-    annotations = {name: root / name for name in list_images(root, ANNOTATIONS).names}
+    annotations = {name: files.root / name for name in files.only(ANNOTATIONS).names}
     return annotations if any(map(_is_annotation, islice(annotations.values(), FIRST))) else {}
 
 
@@ -89,39 +83,37 @@ def _is_annotation(path: Path) -> bool:
         return False
 
 
-def read_annotations(root: Path, annotations: dict[str, Path], split: str | None) -> ImageSet:
-    """All images below `root`, with the objects of the annotation of their name. Images without have none.
+def read_annotations(listing: Listing, annotations: dict[str, Path], split: str | None) -> ImageSet:
+    """All images of the listing, with the objects of the annotation of their name. Images without have none.
 
     An annotation is beside its image or in another folder: `images/a.jpg`, `annotations/a.xml`. Where the
     folders are called `train`, `valid` and so on, above or below these, they are splits.
     """
-    listing = list_images(root)
-    splits = {split_of(name) for name in listing.names} - {""}
-    if splits and all(map(split_of, listing.names)):
+    root = listing.root
+    splits = {_split_of(name) for name in listing.names} - {""}
+    if splits and all(map(_split_of, listing.names)):
         split = choose_split(split, splits, root)
-    elif split is not None:
-        raise InputError(f"{root} has no splits: leave out the split {split!r}")
-    names = [name for name in listing.names if split is None or split_of(name) == split]
+    else:
+        refuse_split(split, root)
+    names = [name for name in listing.names if split is None or _split_of(name) == split]
     files = {
-        name: path for name, path in annotations.items() if split is None or split_of(name) in (split, "")
+        name: path for name, path in annotations.items() if split is None or _split_of(name) in (split, "")
     }
     matched = _annotated(names, files)
     alone = sorted(set(files.values()) - set(matched.values())) if split is None else []
-    objects = [
-        (i, *each) for i, name in enumerate(names) if name in matched for each in _boxes(matched[name])
+    rows = [
+        Annotation(name, root / name, boxes=list(_boxes(matched[name])) if name in matched else [])
+        for name in names
     ]
-    kinds = sorted({kind for _, kind, _, _ in objects})
-    if not kinds:
+    if not any(row.boxes for row in rows):
         raise InputError(f"{root}: no annotation of an image holds an object: expected <object> with <name>")
-    known = [Object(i, box, kinds.index(kind), hard) for i, kind, box, hard in objects]
-    return ImageSet(
-        ids=unique_ids(_below_common(names)),
-        paths=tuple(root / name for name in names),
-        tags=tags_of_objects(known, len(names), len(kinds)),
-        classes=tuple(kinds),
-        truth=truth_of_objects(known),
-        skipped=(*listing.lines(), *(f"{path}: an annotation without an image" for path in alone)),
-    )
+    skipped = [*listing.lines(), *(f"{path}: an annotation without an image" for path in alone)]
+    return assemble(rows, ids=unique_ids(_below_common(names)), skipped=skipped)
+
+
+def _split_of(name: str) -> str:
+    """The split whose folder an image or annotation is in, by its name; "" where it is in none."""
+    return next((folder for folder in name.split("/")[:-1] if folder in SPLITS), "")
 
 
 def _below_common(names: Sequence[str]) -> list[str]:
@@ -147,12 +139,7 @@ def _annotated(names: Sequence[str], annotations: dict[str, Path]) -> dict[str, 
     return annotated
 
 
-def _paths(folder: Path, ids: Iterable[str]) -> tuple[Path, ...]:
-    others = {p.stem: p for p in sorted(folder.glob("*")) if p.suffix.lower() in SUFFIXES}
-    return tuple(others.get(name) or place_inside(folder, f"{name}.jpg")[1] for name in ids)
-
-
-def _tags(path: Path, ids: Sequence[str]) -> NDArray[np.int8]:
+def _tags(path: Path) -> dict[str, int]:
     label = {}
     for number, line in enumerate(read_text(path).splitlines(), start=1):
         fields = line.strip().rsplit(None, 1)
@@ -161,25 +148,18 @@ def _tags(path: Path, ids: Sequence[str]) -> NDArray[np.int8]:
         if len(fields) != 2 or fields[1] not in {"1", "-1", "0"}:
             raise InputError(f"{path}, line {number}: expected an image and 1, -1 or 0, found {line!r}")
         label[fields[0]] = int(fields[1])
-    return np.array([label.get(name, 0) for name in ids], dtype=np.int8)
+    return label
 
 
-def _objects(folder: Path, ids: Sequence[str]) -> Iterator[tuple[int, str, Box, bool]]:
-    for i, name in enumerate(ids):
-        path = folder / f"{name}.xml"
-        if os.path.isfile(path):
-            yield from ((i, *each) for each in _boxes(path))
-
-
-def _boxes(path: Path) -> Iterator[tuple[str, Box, bool]]:
-    """The class and box of each object of an annotation, and whether it is difficult."""
+def _boxes(path: Path) -> Iterator[Object]:
+    """The objects of an annotation."""
     for item in read_xml(path).iter("object"):
         try:
             x1, y1, x2, y2 = (float(item.findtext(f"bndbox/{side}", "")) for side in SIDES)
         except ValueError:
             raise InputError(f"{path}: an object without numbers for {', '.join(SIDES)}") from None
         hard = item.findtext("difficult", "0").strip() == "1"
-        yield item.findtext("name", "").strip(), (x1 - 1, y1 - 1, x2, y2), hard
+        yield Object(item.findtext("name", "").strip(), (x1 - 1, y1 - 1, x2, y2), hard)
 
 
 def annotation(file: str, size: tuple[int, int], objects: Iterable[tuple[str, float, Any]]) -> bytes:

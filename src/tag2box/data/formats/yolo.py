@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tag2box.data.formats.building import (
+from tag2box.data.formats.annotations import (
+    Annotation,
     Box,
     Object,
+    assemble,
     choose_split,
     size_if_known,
-    tags_of_objects,
-    truth_of_objects,
 )
-from tag2box.data.formats.files import list_images, place_inside, unique_ids
+from tag2box.data.formats.files import list_images, place_inside
 from tag2box.data.formats.parsing import expecting, parse_yaml, read_text
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
@@ -53,17 +53,11 @@ def read(path: Path, split: str | None, root: Path | None = None) -> ImageSet:
     split = choose_split(split, parts, path)
     with expecting("a YOLO data set", path):
         images, skipped = _images(path, content, parts[split], split, root)
-        names = sorted(images)
-        paths = [images[name] for name in names]
-        objects = [item for i, image in enumerate(paths) for item in _objects(i, image, len(classes))]
-        return ImageSet(
-            ids=unique_ids(names),
-            paths=tuple(paths),
-            tags=tags_of_objects(objects, len(names), len(classes)),
-            classes=tuple(classes),
-            truth=truth_of_objects(objects),
-            skipped=skipped,
-        )
+        rows = [
+            Annotation(name, file, boxes=list(_objects(file, classes)))
+            for name, file in sorted(images.items())
+        ]
+        return assemble(rows, classes, skipped=skipped)
 
 
 def _names(path: Path, text: str) -> list[str]:
@@ -142,7 +136,7 @@ def _is_inside(path: Path, root: Path) -> bool:
     return Path(os.path.abspath(path)).is_relative_to(os.path.abspath(root))
 
 
-def _objects(i: int, image: Path, n_classes: int) -> Iterator[Object]:
+def _objects(image: Path, classes: Sequence[str]) -> Iterator[Object]:
     path = _label_file(image)
     lines = read_text(path).splitlines() if os.path.isfile(path) else []
     size: tuple[int, int] | None = None
@@ -154,10 +148,10 @@ def _objects(i: int, image: Path, n_classes: int) -> Iterator[Object]:
             x1, y1, x2, y2 = _shares(values)
         except ValueError:
             raise InputError(f"{path}, line {number}: expected class cx cy w h, found {line!r}") from None
-        if not (label.is_integer() and 0 <= label < n_classes):
-            raise InputError(f"{path}, line {number}: class {label:g}, but there are {n_classes} classes")
+        if not (label.is_integer() and 0 <= label < len(classes)):
+            raise InputError(f"{path}, line {number}: class {label:g}, but there are {len(classes)} classes")
         w, h = size = size or size_if_known(image)
-        yield Object(i, (x1 * w, y1 * h, x2 * w, y2 * h), int(label))
+        yield Object(classes[int(label)], (x1 * w, y1 * h, x2 * w, y2 * h))
 
 
 def _shares(values: list[float]) -> Box:
