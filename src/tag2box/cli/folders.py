@@ -89,8 +89,8 @@ def export(
 
 def unchanged(run: "RunFolder") -> tuple["ImageSet", str]:
     """The images of a run whose files are as it learned from them; and which are not, in a line."""
-    from tag2box.data.formats.files import first_few
     from tag2box.data.photos import changed_photos
+    from tag2box.names import first_few
 
     changed, ids = changed_photos(run.images.paths, run.contents), run.images.ids
     lines = [
