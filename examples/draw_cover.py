@@ -18,9 +18,8 @@ from tag2box.cover.votes import best_share
 from tag2box.description.description import fit_description
 from tag2box.description.photos import describe_photos, draw_photos, hash_photos, sample_photos
 from tag2box.pipeline import description_settings
-from tag2box.report.content import ClassRecords, build_content
-from tag2box.report.page import render_page
-from tag2box.report.thumbnails import votes
+from tag2box.report.content import ClassRecords, build_content, render_page
+from tag2box.run.heat_maps import votes
 from tag2box.runtime.progress import progress_bars
 
 

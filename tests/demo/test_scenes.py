@@ -8,8 +8,8 @@ from tests._schemas import check
 
 from tag2box import InputError, read_images
 from tag2box.boxes import area
-from tag2box.demo.scenes import CLASSES, grounds, make_scenes
-from tag2box.demo.scenes.objects import Layer, box_of, place, set_on, visible
+from tag2box.demo import cutouts
+from tag2box.demo.scenes import CLASSES, box_of, make_scenes, visible
 
 pytest.importorskip("skimage")
 
@@ -36,7 +36,7 @@ def size_of(path):
 def test_the_same_seed_gives_the_same_bytes_and_another_one_others(scenes, folder, tmp_path):
     seen = []
     make_scenes(tmp_path / "again", n_train=15, n_test=5, progress=lambda *now: seen.append(now))
-    assert seen == [("scenes", i, 20) for i in range(1, 21)]
+    assert seen == [("making scenes", i, 20) for i in range(1, 21)]
     assert files(tmp_path / "again") == files(folder)
     make_scenes(tmp_path / "other", seed=1, n_train=5, n_test=5)
     photos = [{b for p, b in files(f).items() if p.suffix == ".jpg"} for f in (folder, tmp_path / "other")]
@@ -91,36 +91,20 @@ def test_true_boxes_lie_in_the_scene_and_are_neither_tiny_nor_all_of_it(scenes):
 def square(x, y, side, color, size=(60, 40)):
     picture = Image.new("RGBA", size)
     ImageDraw.Draw(picture).rectangle([x, y, x + side - 1, y + side - 1], fill=color)
-    return Layer(picture, side * side, y + side)
+    return picture
 
 
 def test_a_box_is_what_the_layers_in_front_leave():
-    back, front = square(10, 10, 20, "red"), square(20, 0, 40, "blue")
-    seen = visible([back, front])
-    assert box_of(seen[0]) == (10, 10, 20, 30)
-    assert box_of(seen[1]) == (20, 0, 60, 40)
+    seen = visible([square(10, 10, 20, "red"), square(20, 0, 40, "blue")])
+    assert box_of(seen[0]) == [10, 10, 20, 30]
+    assert box_of(seen[1]) == [20, 0, 60, 40]
     assert seen[0].sum() == 200
-    painted = set_on(set_on(Image.new("RGB", (60, 40), "white"), back), front)
-    r, g, b = np.moveaxis(np.asarray(painted).astype(int), 2, 0)
-    reddish = r > 4 * np.maximum(g, b)  # the shadow of the front may lie on it
-    np.testing.assert_array_equal(reddish, seen[0] > 0.5)
-
-
-def test_an_object_keeps_its_pixels_where_it_lies_inside():
-    rng = np.random.default_rng(0)
-    cut = Image.new("RGBA", (50, 40), "red")
-    for _ in range(20):
-        layer = place(rng, cut, (400, 300), (0.05, 0.06), 100)
-        seen = visible([layer])[0]
-        x1, y1, x2, y2 = box_of(seen)
-        if 1 < x1 < x2 < 399 and 1 < y1 < y2 < 299:  # all of it: turned and bent by a little only
-            assert 0.6 < seen.sum() / layer.pixels < 1.5
-        assert seen.sum() < 1.5 * layer.pixels
 
 
 def test_missing_photographs_are_one_line_with_the_command(monkeypatch, tmp_path):
-    monkeypatch.setattr(grounds, "find_spec", lambda package: None)
-    grounds.photograph.cache_clear()
+    monkeypatch.setattr(cutouts, "find_spec", lambda package: None)
+    for cached in (cutouts.photograph, cutouts.cutout):
+        cached.cache_clear()
     with pytest.raises(InputError, match=r'^[^\n]*pip install --upgrade "tag2box\[demo\]"; in a clone: '):
         make_scenes(tmp_path, n_train=5, n_test=5)
 
@@ -131,7 +115,7 @@ def test_too_few_scenes_are_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_demo_beats_its_rival_writes_its_page_and_computes_nothing_twice(tmp_path):
+def test_the_demo_learns_writes_its_pages_and_computes_nothing_twice(tmp_path):
     from tag2box.demo.demo import run_demo
 
     def finished():
@@ -140,7 +124,7 @@ def test_the_demo_beats_its_rival_writes_its_page_and_computes_nothing_twice(tmp
 
     answer = run_demo(tmp_path)
     check("demo", answer.to_dict())
-    assert answer.learned.mean >= answer.rival.mean + 0.1
+    assert answer.learned.mean >= 0.8
     assert answer.scores.mean >= 0.3
     assert answer.report.read_text().startswith("<!doctype html>")
     assert f"{answer.learned.mean:.2f}" in str(answer)

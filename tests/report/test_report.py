@@ -19,9 +19,8 @@ from tag2box.detection.detections import Detections
 from tag2box.images import ImageSet, Truth
 from tag2box.neighbors.search import group_neighbors
 from tag2box.report.charts import LEFT, gain_chart, recall_chart
-from tag2box.report.content import ClassRecords, build_content
-from tag2box.report.page import render_page
-from tag2box.report.thumbnails import AFTER, BEFORE, MINED, Thumbnails
+from tag2box.report.content import ClassRecords, build_content, render_page
+from tag2box.report.pictures import AFTER, BEFORE, MINED, contact_sheet, cut, heated
 from tag2box.run.heat_maps import votes
 from tag2box.windows.search import Windows
 
@@ -97,7 +96,7 @@ def content(records):
     )
 
 
-VOID = {"circle", "img", "line", "meta", "polyline"}
+VOID = {"circle", "img", "line", "meta", "polyline", "rect"}
 
 
 class Page(HTMLParser):
@@ -187,8 +186,9 @@ def test_a_class_shows_what_the_records_say(content):
     assert len(part.picks[0]) == 1 + 3  # the pick and the three other positive images
     assert [p.caption for p in part.boxes] == ["IoU 0.00 → 1.00"] * 4
     assert all(p.good for p in part.boxes)
-    assert [p.caption for p in part.best] == ["2.00, right", "1.50, right"]
-    assert [p.caption for p in part.worst] == ["1.00, background", "0.50, background"]
+    assert [p.caption for p in part.best] == ["a · 2.00 · right", "b · 1.50 · right"]
+    assert [p.caption for p in part.worst] == ["c · 1.00 · background", "f · 0.50 · background"]
+    assert [p.caption for p in part.learned] == [f"{name} · IoU 1.00" for name in "abcd"]
     facts = dict(part.facts)
     assert facts["tagged with it"] == "4"
     assert facts["CorLoc, cover"] == "0.50"
@@ -199,9 +199,8 @@ def pixels_of(picture):
 
 
 def test_a_pick_is_cut_where_its_window_is(records):
-    sizes = Thumbnails.for_classes(1)
-    pixels = pixels_of(sizes.cut(records.images.paths[0], np.float32([20, 20, 60, 60]), "red"))
-    assert pixels.shape == (sizes.crop, sizes.crop, 3)
+    pixels = pixels_of(cut(records.images.paths[0], np.float32([20, 20, 60, 60]), 128, "red"))
+    assert pixels.shape == (128, 128, 3)
     assert np.abs(pixels - RED).mean() < 10
 
 
@@ -233,7 +232,7 @@ def test_negative_mining_has_a_colour_of_its_own(records):
 
 def test_a_map_is_bright_where_its_values_are(records):
     heat = votes(np.float32([[20, 20, 60, 60], [70, 10, 110, 70]]), np.array([1.0, 0.0]))
-    pixels = pixels_of(Thumbnails(120, 64, 1, 1).heated(records.images.paths[4], heat, (), "a map"))
+    pixels = pixels_of(heated(records.images.paths[4], heat, (), 120, "a map"))
     assert pixels.shape == (90, 120, 3)
     inside, outside = pixels[25:55, 25:55].mean(axis=(0, 1)), pixels[25:55, 75:105].mean(axis=(0, 1))
     assert inside[1] - outside[1] > 60  # green grows with the value
@@ -245,9 +244,25 @@ def test_without_truth_nothing_is_called_right_or_wrong(records):
     (part,) = content.classes
     assert not content.judged
     assert {p.good for p in (*part.boxes, *part.best, *part.worst)} == {None}
-    assert [p.caption for p in part.best] == ["2.00", "1.50", "1.00", "0.50"]
-    assert [p.caption for p in part.worst] == ["1.00", "1.50", "2.00"]  # of tagged images, least sure first
+    assert [p.caption for p in part.best] == ["a · 2.00", "b · 1.50", "c · 1.00"]
+    assert [p.caption for p in part.worst] == ["f · 0.50"]  # the least sure first
     assert Page(render_page(content)).open == []
+
+
+def test_the_contact_sheet_begins_with_the_most_doubtful(records):
+    sheet = contact_sheet(records.images, records.found)
+    assert [p.caption.split()[-1] for p in sheet] == ["0.50", "1.00", "1.50", "2.00"]
+    assert sheet[0].alt.startswith("f: ")
+    gone = records.images.paths[0].with_name("gone.png")
+    moved = replace(records.images, paths=(gone, *records.images.paths[1:]))
+    assert len(contact_sheet(moved, records.found)) == 3  # a photo that is gone does not stop the others
+
+
+def test_every_photo_can_be_enlarged(page):
+    figures = [attrs["id"] for attrs in page.all("figure")]
+    links = {attrs.get("href") for attrs in page.all("a")}
+    assert figures
+    assert {f"#{name}" for name in figures} <= links
 
 
 def test_a_report_of_nothing_is_a_page_too(records):
@@ -317,7 +332,7 @@ def test_many_classes_stay_below_five_megabytes(tmp_path, n_classes):
     content = build_content(
         images, windows, dict.fromkeys(classes, record), neighbors=neighbors, detections=found
     )
-    assert all(c.picks and c.heat and c.boxes and c.best and c.worst for c in content.classes)
+    assert all(c.picks and c.heat and c.boxes and c.learned and c.best and c.worst for c in content.classes)
     assert len(render_page(content).encode()) < 5e6
 
 
@@ -355,13 +370,6 @@ def test_neighbors_are_those_that_the_cover_compared_by(drawn, images, rows):
     assert table.window[0].tolist() == rows
 
 
-def test_the_rival_of_the_demo_compares_as_the_cover_does():
-    from tag2box.demo.demo import _rival
-
-    run = stored_run([True] * 3)
-    assert _rival(run, run.images).xyxy.tolist() == run.result("described").windows.xyxy[[0, 3]].tolist()
-
-
 def stored_run(drawn):
     """What a run of three photos would have stored; of the vectors the first dimension is compared."""
     X, offsets = np.array([[-1, 4.9], [0, -5], [4, 3], [0, -5]], np.float32), np.array([0, 2, 3, 4])
@@ -382,14 +390,20 @@ def test_a_run_becomes_a_page_and_more_of_one_as_more_is_known(run):
     assert path == run.folder / "report.html"
     bare = path.read_text()
     assert Page(bare).open == []
-    for word in ("astronaut", "windows.max_windows", "features", "the box after learning"):
+    for word in (
+        "astronaut",
+        "windows.max_windows",
+        "features",
+        "Before and after learning",
+        "How good are the boxes?",
+    ):
         assert word in bare
     assert "CorLoc" not in bare
 
     run.detect(RunFolder(run.folder), run.scenes.test, workers=1)
     full = write_report(run.folder, truths=(run.scenes.train, run.scenes.test)).read_text()
     found = RunFolder(run.folder).store.load("detections", RunFolder(run.folder).detected()[-1][0])
-    for name in ("CorLoc, first windows", "CorLoc, learned", "AP (VOC 2007)", "images to detect in"):
+    for name in ("CorLoc, first windows", "CorLoc, learned", "AP (VOC 2007)", "new photos"):
         assert name in full
     assert f"{evaluate(found, run.scenes.test).mean:.3f}" in full
     assert Page(full).open == []

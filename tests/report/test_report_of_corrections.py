@@ -35,4 +35,4 @@ def test_the_report_has_the_notes_of_the_verdict(run, monkeypatch):
     monkeypatch.setattr("tag2box.run.verdict.LIKELY", 0.0)
     page = write_report(run.folder).read_text()
     assert f"{np.count_nonzero(run.images.tags)} tags look wrong" in page
-    assert "The verdict, without true boxes" in page
+    assert "How good are the boxes?" in page

@@ -23,6 +23,17 @@ from tag2box.cli.serve import serve, serve_labelstudio
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.runtime.processes import ends_on_sigterm
 
+# What users of other tools type first, and what does that here.
+HINTS = {
+    **dict.fromkeys(("train", "fit", "learn"), "run DATA"),
+    **dict.fromkeys(("predict", "infer", "inference", "test"), "detect PHOTOS --run RUN"),
+    **dict.fromkeys(("val", "validate", "eval"), "evaluate RUN --truth DATA"),
+    **dict.fromkeys(("label", "annotate", "ui"), "review RUN"),
+}
+# By Ctrl+C; and who goes on where it was stopped.
+KEPT = "what was finished is kept: the same command goes on from there"
+STOPPED, RESUMED = 130, ("run", "detect", "demo", "export", "reproduce")
+
 app = typer.Typer(
     name="tag2box",
     help="Image tags in, boxes and an object detector out: nobody draws a box.",
@@ -60,13 +71,20 @@ def main() -> None:
     """Run the command line: exit 0 done, 1 failed, 2 wrong usage; one line for an error."""
     debug = "--debug" in sys.argv
     arguments = [argument for argument in sys.argv[1:] if argument != "--debug"]
+    command = next((argument for argument in arguments if not argument.startswith("-")), "")
     if sys.__stderr__ is not None and not faulthandler.is_enabled():
         faulthandler.enable(sys.__stderr__)  # where a library crashes, say where
     _SHOWN.clear()
     warnings.showwarning = _show_warning
     try:
+        if command in HINTS:
+            raise InputError(f"no command {command!r}: did you mean tag2box {HINTS[command]}?")
         with ends_on_sigterm():
             app(arguments)
+    except SystemExit as end:
+        if end.code == STOPPED and command in RESUMED:
+            typer.echo(f"tag2box: stopped; {KEPT}", err=True)
+        raise
     except Tag2BoxError as error:
         if debug:
             raise

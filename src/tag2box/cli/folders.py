@@ -1,16 +1,12 @@
 """`tag2box report`, `export` and `clean` use a run folder; `tag2box demo` makes one."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from tag2box.cli.options import AsJson, RunArgument, Workers, open_page, say, shown
 from tag2box.errors import InputError
-
-if TYPE_CHECKING:
-    from tag2box.images import ImageSet
-    from tag2box.run.folder import RunFolder
 
 
 def report(
@@ -68,6 +64,7 @@ def export(
 
     from tag2box.run.corrections import corrected_boxes
     from tag2box.run.folder import RunFolder
+    from tag2box.run.same_photos import changed_since
 
     folder = RunFolder(run)
     target = out or folder.folder / f"boxes.{format_}{kind.suffix}"
@@ -75,9 +72,11 @@ def export(
     kept = corrected.reviewed if reviewed else np.ones_like(corrected.reviewed) if all_ else corrected.worth
     images, note = folder.images, ""
     if kind.shows_pixels:
-        images, note = unchanged(folder)
-        present = np.isin(folder.images.ids, images.ids)
-        kept = kept & present[corrected.detections.image]
+        changed, note = changed_since(images, folder.contents)
+        present = np.array([i not in changed for i in range(len(images))])
+        if not present.any():
+            raise InputError(f"no photo is left: {note}")
+        images, kept = images.take(present), kept & present[corrected.detections.image]
     boxes = corrected.detections[kept]
     written = write_detections(boxes, images, target, format_, photos=photos, val=val)
     if note:
@@ -85,30 +84,6 @@ def export(
     answer = {"boxes": len(boxes), "format": format_, "written": [str(path) for path in written]}
     text = f"{len(boxes)} boxes in {len(images)} images. {corrected} Written: {target}"
     say(as_json, answer | corrected.to_dict(), text)
-
-
-def unchanged(run: "RunFolder") -> tuple["ImageSet", str]:
-    """The images of a run whose files are as it learned from them; and which are not, in a line."""
-    from tag2box.data.photos import changed_photos
-    from tag2box.names import first_few
-
-    changed, ids = changed_photos(run.images.paths, run.contents), run.images.ids
-    lines = [
-        f"{len(photos)} photos {what}: {first_few([ids[i] for i in photos])}"
-        for photos, what in (
-            (changed.replaced, "were replaced since the run learned from them"),
-            (changed.missing, "are gone"),
-        )
-        if photos
-    ]
-    gone = {*changed.replaced, *changed.missing}
-    if len(gone) == len(ids):
-        raise InputError(
-            f"no photo is left: {'; '.join(lines)}; put them back, or run again where they are now"
-        )
-    remedy = "; they are left out: put them back, or run again"
-    kept = run.images.take([i not in gone for i in range(len(ids))])
-    return kept, f"{'; '.join(lines)}{remedy}" if lines else ""
 
 
 def _export_student(run: Path, out: Path | None, workers: int | None, as_json: bool) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tag2box.runtime.progress import Progress
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one per core by default.")]
+Workers = Annotated[int | None, typer.Option(min=1, max=1024, help="Processes; one per core by default.")]
 Cluster = Annotated[
     str | None, typer.Option(help="Work on a Dask cluster: tcp://host:8786, or local:4 (docs/scale.md).")
 ]
@@ -61,9 +61,9 @@ def open_session(run: Path, images: Path | None) -> "Session":
 @contextmanager
 def shown() -> Iterator["Progress"]:
     """Progress on standard error."""
-    from tag2box.runtime.progress import progress_bars
+    from tag2box.cli.progress import progress_shown
 
-    with progress_bars() as progress:
+    with progress_shown() as progress:
         yield progress
 
 

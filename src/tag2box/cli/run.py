@@ -64,6 +64,7 @@ def run(
     workers: Workers = None,
     cluster: Cluster = None,
     on_error: OnError = "skip",
+    verbose: Annotated[bool, typer.Option("--verbose", help="Say what a developer wants to know.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn where the tagged objects are, and a detector for each class. Nobody draws a box.
@@ -89,7 +90,7 @@ def run(
         n_images, n_classes = start.images.tags.shape
         cost = estimate(n_images, n_classes, start.config, workers, taken=timed(start.description, n_images))
         if not as_json:
-            _announce(start, cost, folder)
+            _announce(start, cost, folder, verbose)
         stages = fit_prepared(start, folder, workers=workers, progress=progress)
     answer = {
         "run": str(folder),
@@ -102,7 +103,7 @@ def run(
         "stages": stages,
         "verdict": (verdict := _verdict(folder)).to_dict(),
     }
-    say(as_json, answer, f"{_text(folder, stages)}\n\n{verdict}")
+    say(as_json, answer, f"{_text(folder, stages, verbose)}\n\n{verdict}\n\n{_next(folder)}")
 
 
 def _verdict(folder: Path) -> "Verdict":
@@ -124,12 +125,14 @@ def _settings(method: str, objects: str, config: Path | None, sets: Sequence[str
     return read_settings(read_settings(preset, None, OBJECTS[objects]), config, sets)
 
 
-def _announce(start: "Start", cost: "Estimate", folder: Path) -> None:
-    """What is to come, before the work."""
+def _announce(start: "Start", cost: "Estimate", folder: Path, verbose: bool) -> None:
+    """What is to come, before the work; how long it takes only where nothing was computed before."""
     if start.left_out:
         typer.echo(f"Left out, as no image has it: {', '.join(start.left_out)}")
-    typer.echo(f"To be expected: {cost}, in {folder}")
-    typer.echo(f"Precision of the network: {start.precision}")
+    if not (folder / "detector.npz").is_file():
+        typer.echo(f"Expected: {cost}, in {folder}")
+    if verbose:
+        typer.echo(f"Precision of the network: {start.precision}")
 
 
 def _run_folder(out: Path | None, data: Path, images: "ImageSet") -> Path:
@@ -171,7 +174,18 @@ def _other_photo(folder: Path, images: "ImageSet") -> Path | None:
     return there or run.images.paths[0]
 
 
-def _text(folder: Path, stages: dict[str, dict[str, object]]) -> str:
+def _text(folder: Path, stages: dict[str, dict[str, object]], verbose: bool) -> str:
     fresh = [name for name, stage in stages.items() if not stage["reused"]]
-    done = f"Computed: {', '.join(fresh)}." if fresh else "Nothing had changed: nothing was computed."
-    return f"{done}\nThe detector is in {folder}. To use it: tag2box detect PHOTOS --run {folder}"
+    named = f": {', '.join(fresh)}" if verbose and fresh else ""
+    done = f"{len(fresh)} of {len(stages)} steps were computed{named}."
+    return f"{done if fresh else 'Nothing had changed: nothing was computed.'} The detector is in {folder}."
+
+
+def _next(folder: Path) -> str:
+    return "\n".join(
+        [
+            f"To look at it:   tag2box report {folder} --open",
+            f"To correct it:   tag2box review {folder}",
+            f"To use it:       tag2box detect PHOTOS --run {folder} --show",
+        ]
+    )

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tag2box.cli.options import Elsewhere, Host, Port, RunArgument, open_session
+from tag2box.detection.config import MIN_SCORE, check_min_score
 from tag2box.errors import InputError, install_command
 
 Token = Annotated[
@@ -26,7 +27,7 @@ def serve(
     token: Token = "",
     allow_host: AllowHost = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Images at once; one per core by default.")
+        int | None, typer.Option(min=1, max=1024, help="Images at once; one per core by default.")
     ] = None,
     waiting: Annotated[
         int | None, typer.Option(min=0, help="Images that may wait; 4 per worker by default.")
@@ -63,7 +64,7 @@ def serve_labelstudio(
     label_studio: Annotated[
         str | None, typer.Option(help="Address of Label Studio, for photos that the run does not have.")
     ] = None,
-    min_score: Annotated[float, typer.Option(help="The lowest score of a box in such photos.")] = 0.3,
+    min_score: Annotated[float, typer.Option(help="The lowest score of a box in such photos.")] = MIN_SCORE,
     port: Port = 9090,
     host: Host = "127.0.0.1",
     token: Token = "",
@@ -83,5 +84,6 @@ def serve_labelstudio(
     except ImportError as missing:
         raise InputError(MISSING) from missing
     source = Source(label_studio, os.environ.get("LABEL_STUDIO_API_KEY", "")) if label_studio else None
+    check_min_score(min_score)
     door = Door(host, port, token, tuple(allow_host or ()))
     annotating.serve(open_session(run, images), source, min_score, door, typer.echo)

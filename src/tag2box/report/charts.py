@@ -50,6 +50,20 @@ def reliability_chart(confidence: ArrayLike, right: ArrayLike, title: str) -> st
     return _chart(title, across, up, x, right, faint=x, dots=True)
 
 
+def histogram(values: ArrayLike, name: str) -> str:
+    """How many values there are in each tenth from 0 to 1."""
+    counts, _ = np.histogram(np.asarray(values, dtype=np.float64), bins=10, range=(0, 1))
+    most = max(int(counts.max()), 1)
+    across, up = _Axis(f"confidence of {name}", 1, QUARTERS), _Axis("boxes", most, _whole_ticks(most))
+    bars = []
+    for i, count in enumerate(counts.tolist()):
+        x, y = _px(i / 10, across) + 1, _py(count, up)
+        size = f'width="{(WIDTH - LEFT - RIGHT) / 10 - 2:.1f}" height="{HEIGHT - BOTTOM - y:.1f}"'
+        bars.append(f'<rect x="{x:.1f}" y="{y:.1f}" {size}/>')
+    plain = _chart(f"{name}, by their confidence: {counts.tolist()}", across, up, [], [])
+    return plain.replace("</svg>", "".join([*bars, "</svg>"]))
+
+
 def _chart(
     title: str,
     across: _Axis,

@@ -1,8 +1,9 @@
 """`write_report`: what a run folder holds, gathered into one page beside it."""
 
 import json
+import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,15 +20,14 @@ from tag2box.evaluation.scores import CorLoc, corloc, evaluate
 from tag2box.images import ImageSet, known_tags
 from tag2box.names import first_few
 from tag2box.neighbors.search import Neighbors, group_neighbors
-from tag2box.report.content import ClassRecords, ReportContent, build_content
-from tag2box.report.page import render_page
-from tag2box.report.tables import suspects_table, verdict_table
-from tag2box.report.thumbnails import Thumbnails
+from tag2box.report.content import ClassRecords, ReportContent, build_content, render_page
+from tag2box.report.pictures import Sizes, contact_sheet
+from tag2box.report.tables import suspects_table
 from tag2box.run.card import card_of
 from tag2box.run.corrections import CorrectedBoxes, corrected_boxes
 from tag2box.run.folder import RunFolder
 from tag2box.run.heat_maps import heat_maps_of
-from tag2box.run.same_photos import called_as
+from tag2box.run.same_photos import called_as, changed_since
 from tag2box.run.suspects import read_suspects
 from tag2box.run.verdict import judge_run
 from tag2box.runtime.config import settings
@@ -58,30 +58,36 @@ def write_report(
         truths, metric = [images for images, _ in reversed(known)], known[-1][1]
     classes = run.images.classes
     images = _judged(_named(run.images, truths, run.contents), classes, truths)
-    windows, corrected = run.result("described").windows, corrected_boxes(run)
+    changed, missing = changed_since(run.images, run.contents)
+    corrected = corrected_boxes(run)
     mined = replace(corrected.detections, ids=images.ids)
-    covers = run.result("covers") if "covers" in run.keys else None
     first = replace(first_boxes(run), ids=images.ids)
-    detections, test = mined, None
+    detections, test = None, None
     if detected := run.detected():
         key, photos = detected[-1]
         photos = _named(photos, truths)
         detections, test = run.detections(key, photos), _judged(photos, classes, truths)
+    covers = run.result("covers") if "covers" in run.keys else None
     content = build_content(
         images,
-        windows,
-        _classes(run, covers, first, mined),
+        run.result("described").windows,
+        _classes(run, covers, first, mined, changed),
         title=title or f"tag2box: {', '.join(_first(images.classes, 5))}",
-        neighbors=None if covers is None else _neighbors(run, covers),
+        neighbors=None if covers is None or changed else _neighbors(run, covers),
         detections=detections,
         test=test,
-        scores=evaluate(detections, _whole(test, classes, truths), metric) if test and test.truth else None,
+        scores=evaluate(detections, _whole(test, classes, truths), metric)
+        if detections is not None and test and test.truth
+        else None,
         sure=_sure(detections, test),
         corlocs=_corlocs(images, first, mined) | dict(corlocs or {}),
         events=_events(run.folder / "events.jsonl"),
         config=dict(settings(run.config)),
     )
-    content = _with_facts_of_the_run(content, run, corrected)
+    shown = mined[[i not in changed for i in mined.image.tolist()]]
+    content = replace(
+        _with_facts_of_the_run(content, run, corrected), sheet=contact_sheet(images, shown), missing=missing
+    )
     path = run.folder / REPORT
     write_whole(path, render_page(content))
     return path
@@ -98,20 +104,13 @@ def _with_facts_of_the_run(
         )
         lead = "Learned from image tags, and from what people said of its boxes."
         content = replace(content, facts=(*content.facts, *reviews), lead=lead)
-    if run.has("prior"):
-        choice = run.result("prior")
-        fact = "prior of the object maps", f"{choice.prior:g}"
-        content = replace(content, facts=(*content.facts, fact))
-    verdict = judge_run(run)
-    content = replace(
+    return replace(
         content,
-        verdict=verdict_table(verdict),
-        notes=(*verdict.notes, *([f"Try next: {verdict.next}"] if verdict.next else [])),
+        verdict=judge_run(run),
         suspects=suspects_table(run.images, read_suspects(run)),
+        review=f"tag2box review {shlex.quote(str(run.folder))}",
+        card=card_of(run) if run.detector_sha256 else None,
     )
-    if run.detector_sha256:
-        content = replace(content, card=card_of(run))
-    return content
 
 
 def first_boxes(run: RunFolder) -> Detections:
@@ -175,13 +174,17 @@ def _classes(
     covers: tuple[Cover, ...] | None,
     first: Detections,
     mined: Detections,
+    changed: Container[int],
 ) -> dict[str, ClassRecords]:
+    """What there is of each class in the photos that are as they were."""
     heat, mining = heat_maps_of(run), _negative_mining(run)
     records = {}
     for c, name in enumerate(run.images.classes):
-        before, after = (_of_class(boxes, c) for boxes in (first, mined))
+        before, after, rival = (_of_class(boxes, c, changed) for boxes in (first, mined, mining))
+        part = mined[mined.label == c]
+        confidence = dict(zip(part.image.tolist()[::-1], part.score.tolist()[::-1], strict=True))
         cover = covers[c] if covers else None
-        records[name] = ClassRecords(cover, partial(heat, c), before, after, _of_class(mining, c))
+        records[name] = ClassRecords(cover, partial(heat, c), before, after, rival, confidence)
     return records
 
 
@@ -196,17 +199,19 @@ def _negative_mining(run: RunFolder) -> Detections | None:
     return window_detections(tuple(cover.first()[1] for cover in mined), windows, run.images)
 
 
-def _of_class(boxes: Detections | None, c: int) -> dict[int, NDArray[np.float32]]:
-    """The box of each image, where there is one of the class."""
+def _of_class(boxes: Detections | None, c: int, changed: Container[int]) -> dict[int, NDArray[np.float32]]:
+    """The first box of each image, where there is one of the class."""
     if boxes is None:
         return {}
-    return dict(zip(boxes.image[boxes.label == c].tolist(), boxes.xyxy[boxes.label == c], strict=True))
+    part = boxes[boxes.label == c][::-1]
+    pairs = zip(part.image.tolist(), part.xyxy, strict=True)
+    return {i: box for i, box in pairs if i not in changed}
 
 
 def _neighbors(run: RunFolder, covers: tuple[Cover, ...]) -> Neighbors:
     """The table of the windows that the report shows, and of no others: it is not kept by the run."""
     compared, windows = run.result("compared"), run.result("described").windows
-    rows = Thumbnails.for_classes(len(covers)).rows
+    rows = Sizes.for_classes(len(covers)).rows
     shown = np.unique(np.concatenate([np.empty(0, np.int64), *(cover.selected[:rows] for cover in covers)]))
     image = windows.image_of(shown)
     queries = compared.offsets[image] + shown - windows.offsets[image]
@@ -222,8 +227,10 @@ def _corlocs(images: ImageSet, first: Detections, mined: Detections) -> dict[str
     return {"first windows": corloc(first, images), "learned": corloc(mined, images)}
 
 
-def _sure(detections: Detections, test: ImageSet | None) -> Reliability | None:
+def _sure(detections: Detections | None, test: ImageSet | None) -> Reliability | None:
     """How far confidences can be trusted, where there are any and the true boxes are known."""
+    if detections is None:
+        return None
     confidences = detections.score.min(initial=0) >= 0 and detections.score.max(initial=0) <= 1
     return reliability(detections, test) if test and test.truth and confidences else None
 

@@ -1,39 +1,40 @@
 """What a report says, apart from how it looks: plain records of pictures, charts and tables.
 
-`build_content` makes them from the records of the stages; `page.py` lays them out.
+`build_content` makes them from the records of the stages; `render_page` lays them out in `page.html.j2`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tag2box._version import __version__
 from tag2box.cover.greedy import Cover
 from tag2box.detection.detections import Detections
-from tag2box.detection.drawing import Picture
+from tag2box.detection.drawing import Picture, class_color
+from tag2box.detection.html import render_template
 from tag2box.evaluation.reliability import Reliability
 from tag2box.evaluation.scores import CorLoc, Scores
 from tag2box.images import ImageSet
 from tag2box.neighbors.search import Neighbors
-from tag2box.report.charts import gain_chart, recall_chart, reliability_chart
-from tag2box.report.sections import (
+from tag2box.report.charts import gain_chart, histogram, recall_chart, reliability_chart
+from tag2box.report.pictures import (
+    AFTER,
+    BEFORE,
+    MINED,
+    Boxes,
+    Sizes,
     before_and_after,
     best_and_worst,
     heat_maps,
+    learned_boxes,
     picks_and_neighbors,
 )
 from tag2box.report.tables import Table, metric_name, settings_table, summary_table, timing_table
-from tag2box.report.thumbnails import Thumbnails
 from tag2box.run.card import Card
 from tag2box.run.heat_maps import Heat
+from tag2box.run.verdict import Verdict
 from tag2box.runtime.units import seconds_in_words
 from tag2box.windows.search import Windows
-
-__all__ = ["ClassContent", "ClassRecords", "ReportContent", "Table", "build_content"]
-
-Boxes = Mapping[int, NDArray[np.float32]]  # image: its one box
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class ClassRecords:
     """What the stages made for one class; what is None is left out of the report.
 
     heat: of an image's number, its map of the class; before, after: the first window of each positive image,
-    and its box after learning; mined: the window of negative mining (Siva et al. 2012), for comparison.
+    and its box after learning, with its confidence; mined: the window of negative mining, for comparison.
     """
 
     cover: Cover | None = None
@@ -49,33 +50,39 @@ class ClassRecords:
     before: Boxes = field(default_factory=dict)
     after: Boxes = field(default_factory=dict)
     mined: Boxes = field(default_factory=dict)
+    confidence: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class ClassContent:
-    """The part of one class. Charts are SVG; picks are rows: the window selected, then its neighbors.
-
-    mined: windows of negative mining are drawn too.
-    """
+    """The part of one class. Charts are SVG; picks are rows: the window selected, then its neighbors."""
 
     name: str
+    color: str
     facts: tuple[tuple[str, str], ...]
-    picks: tuple[tuple[Picture, ...], ...] = ()
-    gains: str = ""
-    heat: tuple[Picture, ...] = ()
-    boxes: tuple[Picture, ...] = ()
-    mined: bool = False
+    learned: tuple[Picture, ...] = ()
     best: tuple[Picture, ...] = ()
     worst: tuple[Picture, ...] = ()
+    heat: tuple[Picture, ...] = ()
+    boxes: tuple[Picture, ...] = ()
+    picks: tuple[tuple[Picture, ...], ...] = ()
+    mined: bool = False
+    gains: str = ""
     curve: str = ""
     note: str = ""
+
+    @property
+    def typical(self) -> Picture | None:
+        """The photo whose box is in the middle by confidence."""
+        return self.learned[len(self.learned) // 2] if self.learned else None
 
 
 @dataclass(frozen=True)
 class ReportContent:
     """Everything a report says. facts: (what, value) of the whole; judged: true boxes were given.
 
-    notes: what the verdict says of all classes.
+    sheet: all photos learned from, the most doubtful first. notes: what concerns all classes; missing: which
+    photos could not be shown. review: the command that opens the review page.
     """
 
     title: str
@@ -83,15 +90,29 @@ class ReportContent:
     summary: Table
     classes: tuple[ClassContent, ...]
     judged: bool
-    reliability: str = ""
-    verdict: Table | None = None
-    notes: tuple[str, ...] = ()
     lead: str = "Learned from image tags alone: nobody drew a box."
+    verdict: Verdict | None = None
+    confidences: tuple[str, ...] = ()
+    reliability: str = ""
+    sheet: tuple[Picture, ...] = ()
+    n_photos: int = 0
+    missing: str = ""
+    review: str = ""
     suspects: Table | None = None
     timing: Table | None = None
     config: Table | None = None
-    version: str = ""
     card: Card | None = None
+    version: str = __version__
+
+    def of(self, name: str) -> ClassContent | None:
+        """The part of that class."""
+        return next((part for part in self.classes if part.name == name), None)
+
+
+def render_page(content: ReportContent) -> str:
+    """The page: no script, no other file, no request; every name in it is escaped."""
+    colors = {"before": BEFORE, "after": AFTER, "mined": MINED}
+    return render_template("tag2box.report", "page.html.j2", report=content, colors=colors)
 
 
 def build_content(
@@ -111,32 +132,28 @@ def build_content(
 ) -> ReportContent:
     """The content of a report from the records of a run; what is not given is left out.
 
-    detections: boxes in the images of `test` (of `images` where that is None). scores: their AP. sure: how
-    often they are right at each confidence. corlocs: the CorLoc of each stage or method, by the name it is
-    shown under. events: those of `events.jsonl`.
-    Photos are read only where shown. Memory: one photo, and the pictures made: below 5 MB.
+    detections: boxes in the images of `test`. scores: their AP. sure: how often they are right at each
+    confidence. corlocs: the CorLoc of each stage or method, by the name it is shown under. events: those of
+    `events.jsonl`. Photos are read only where shown. Memory: one photo, and the pictures made.
     """
-    from tag2box._version import __version__
-
-    corlocs = corlocs or {}
-    thumbnails = Thumbnails.for_classes(len(images.classes))
+    corlocs, sizes = corlocs or {}, Sizes.for_classes(len(images.classes))
     parts = []
     for name in images.classes:
-        learned = _learned(images, windows, neighbors, classes.get(name, ClassRecords()), name, thumbnails)
-        found = best_and_worst(test or images, detections, name, thumbnails)
+        learned = _learned(images, windows, neighbors, classes.get(name, ClassRecords()), name, sizes)
+        best, worst = best_and_worst(test or images, detections, name, sizes)
         facts, curve = _facts(images, name, scores, corlocs), _curve(scores, name)
-        best, worst = found.get("best", ()), found.get("worst", ())
         parts.append(replace(learned, facts=facts, curve=curve, best=best, worst=worst))
     return ReportContent(
         title=title,
-        facts=_whole(images, windows, test, scores, corlocs, events),
+        facts=_whole(images, test, scores, corlocs, events),
         summary=summary_table(images, scores, corlocs),
         classes=tuple(parts),
         judged=scores is not None or bool(corlocs),
+        confidences=_confidences(classes, detections, test),
         reliability=_reliability(sure),
         timing=timing_table(events),
         config=settings_table(config),
-        version=__version__,
+        n_photos=len(images),
     )
 
 
@@ -146,18 +163,20 @@ def _learned(
     neighbors: Neighbors | None,
     records: ClassRecords,
     name: str,
-    thumbnails: Thumbnails,
+    sizes: Sizes,
 ) -> ClassContent:
     """What was made of the images learned from."""
     before, after = records.before, records.after
     return ClassContent(
         name=name,
+        color=class_color(images.classes.index(name)),
         facts=(),
-        picks=picks_and_neighbors(images, windows, neighbors, records.cover, name, thumbnails),
-        gains=_gains(records.cover, name),
-        heat=heat_maps(images, windows, records.heat, after or before, name, thumbnails),
-        boxes=before_and_after(images, before, after, name, thumbnails, records.mined),
+        learned=learned_boxes(images, after, records.confidence, name, sizes),
+        heat=heat_maps(images, records.heat, after or before, name, sizes),
+        boxes=before_and_after(images, before, after, name, sizes, records.mined),
+        picks=picks_and_neighbors(images, windows, neighbors, records.cover, name, sizes),
         mined=bool(records.mined),
+        gains=_gains(records.cover, name),
         note=records.cover.message if records.cover else "",
     )
 
@@ -173,6 +192,18 @@ def _facts(
     if scores is not None and name in scores.classes:
         facts.append((metric_name(scores), f"{scores[name]:.2f}"))
     return tuple(facts)
+
+
+def _confidences(
+    classes: Mapping[str, ClassRecords], detections: Detections | None, test: ImageSet | None
+) -> tuple[str, ...]:
+    """How many boxes there are of each confidence: in the photos learned from, and in new ones."""
+    own = [value for records in classes.values() for value in records.confidence.values()]
+    charts = [histogram(own, "boxes in the photos learned from")] if own else []
+    if detections is not None and test is not None and detections.score.min(initial=0) >= 0:
+        shown = detections.score[detections.score >= 0.1]  # below are nearly all, and hardly any is right
+        charts += [histogram(shown, "boxes in new photos, from 0.1 on")] if shown.max(initial=0) <= 1 else []
+    return tuple(charts)
 
 
 def _gains(cover: Cover | None, name: str) -> str:
@@ -203,16 +234,14 @@ def _reliability(sure: Reliability | None) -> str:
 
 def _whole(
     images: ImageSet,
-    windows: Windows,
     test: ImageSet | None,
     scores: Scores | None,
     corlocs: Mapping[str, CorLoc],
     events: Sequence[Mapping[str, Any]],
 ) -> tuple[tuple[str, str], ...]:
-    facts = [("images to learn from", f"{len(images):,}"), ("classes", f"{len(images.classes):,}")]
-    facts.append(("windows", f"{len(windows.xyxy):,}"))
+    facts = [("photos learned from", f"{len(images):,}"), ("classes", f"{len(images.classes):,}")]
     if test is not None:
-        facts.append(("images to detect in", f"{len(test):,}"))
+        facts.append(("new photos", f"{len(test):,}"))
     facts += [(f"mean CorLoc, {method}", f"{shares.mean:.2f}") for method, shares in corlocs.items()]
     if scores is not None:
         facts.append((f"mean {metric_name(scores)}", f"{scores.mean:.2f}"))

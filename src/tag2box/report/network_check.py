@@ -18,7 +18,7 @@ from tag2box.description.timing import time_photo
 from tag2box.errors import InputError
 from tag2box.networks.inspection import MEAN, STD, possible_cut, understand
 from tag2box.networks.network import Network, load_network, network_toml
-from tag2box.report.thumbnails import with_heat
+from tag2box.report.pictures import with_heat
 from tag2box.run.heat_maps import Heat
 from tag2box.runtime.files import write_whole
 from tag2box.training.activations import fit_activations

@@ -8,7 +8,6 @@ from typing import Any
 from tag2box.evaluation.scores import CorLoc, Scores
 from tag2box.images import ImageSet
 from tag2box.run.suspects import Suspects
-from tag2box.run.verdict import Verdict
 from tag2box.runtime.units import seconds_in_words
 
 # So many suspect tags are listed.
@@ -47,13 +46,6 @@ def summary_table(images: ImageSet, scores: Scores | None, corlocs: Mapping[str,
     return Table(
         "Images tagged, and boxes found" if corlocs or scores else "Images tagged", tuple(head), tuple(rows)
     )
-
-
-def verdict_table(verdict: Verdict) -> Table:
-    """About how many boxes of each class are right, and what looks wrong."""
-    head = ("class", "about so many boxes are right", "what looks wrong, what to try")
-    rows = tuple((each.name, each.share, each.remark) for each in verdict.classes)
-    return Table("The verdict, without true boxes", head, rows)
 
 
 def suspects_table(images: ImageSet, suspects: Suspects) -> Table | None:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from tag2box.names import first_few
+from tag2box.data.photos import changed_photos
 from tag2box.data.remote import RemotePath
 from tag2box.images import ImageSet
 from tag2box.runtime.files import content_hash
@@ -51,3 +53,21 @@ class PhotoNames:
     def find(self, name: str) -> str | None:
         """The id of that photo; None where the run has none, or several."""
         return self._ids.get(name) or self._stems.get(Path(name).stem)
+
+
+def changed_since(images: ImageSet, contents: Sequence[str]) -> tuple[frozenset[int], str]:
+    """Which photos of a run are no longer what it learned from, and the same in a sentence; "" where none is.
+
+    Whatever joins a stored box with pixels asks this first.
+    """
+    changed = changed_photos(images.paths, contents)
+    lines = [
+        f"{len(photos)} photos {what}: {first_few([images.ids[i] for i in photos])}"
+        for photos, what in (
+            (changed.replaced, "were replaced since the run learned from them"),
+            (changed.missing, "are gone"),
+        )
+        if photos
+    ]
+    remedy = "; they are left out: put them back, or run again"
+    return frozenset((*changed.replaced, *changed.missing)), f"{'; '.join(lines)}{remedy}" if lines else ""

@@ -59,6 +59,13 @@ class ClassVerdict:
         return f"{self.right:.0%} of {self.boxes} ({between})" if self.boxes else "no box"
 
     @property
+    def sentence(self) -> str:
+        """What looks wrong and what to try, in a sentence."""
+        if not self.wrong:
+            return "Nothing looks wrong." if self.right >= GOOD else "Many may be wrong: review some."
+        return f"{self.wrong[0].upper()}{self.wrong[1:]}{f': {self.advice}' if self.advice else ''}."
+
+    @property
     def remark(self) -> str:
         """What looks wrong, and what to try; nothing where it is but to be reviewed, as any class may be."""
         return ": ".join(filter(None, [self.wrong, self.advice])) if self.wrong else ""
