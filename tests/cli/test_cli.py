@@ -207,9 +207,11 @@ def test_mistakes_are_one_line(toys, made, call, words, status, message, monkeyp
     words = [word.replace("TOYS", str(toys)).replace("RUN", str(made)) for word in words]
     found, out, err = call(*words)
     assert found == status, err
-    assert message in err
-    assert err.startswith("tag2box: ")
-    assert err.count("\n") == 1
+    (line,) = [
+        each for each in err.splitlines() if not each.startswith("reading the photos")
+    ]  # if that is slow
+    assert line.startswith("tag2box: ")
+    assert message in line
     assert "\n" not in out.strip() or words[0] in {"run", "detect"}  # the first look may stand there
 
 

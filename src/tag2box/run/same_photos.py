@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tag2box.names import first_few
 from tag2box.data.photos import changed_photos
 from tag2box.data.remote import RemotePath
 from tag2box.images import ImageSet
+from tag2box.names import first_few
 from tag2box.runtime.files import content_hash
 
 
