@@ -39,7 +39,7 @@ SOURCE = Path(t2b.__file__).parent
 STAGES = (
     *("description", "details", "described", "tag_scores", "activations", "object_maps", "objectness"),
     "competition",
-    *("prior", "two_stream", "boxes", "folds", "retrained", "findings"),
+    *("prior", "two_stream", "boxes", "folds", "retrained", "findings", "extents"),
 )
 PAPER = ("description", "described", "compared", "degrees", "covers", "initial", "refined", "findings")
 CONFIG = read_settings(Config(), None, FAST)
@@ -367,8 +367,10 @@ def test_a_new_version_of_a_stage_is_computed_with_all_that_depends_on_it(run, i
     after = keys_of(run, images, CONFIG)
     different = {stage for stage in before if before[stage] != after[stage]}
     # What comes behind knows them by their content, and nothing comes behind the scores of tags.
-    if name in ("description", "details", "prior", "findings", "tag_scores"):
+    if name in ("description", "details", "prior", "extents", "tag_scores"):
         assert different == {name}
+    elif name == "findings":
+        assert different == {name, "extents"}
     else:
         assert different == FROM[name]
 
@@ -376,7 +378,7 @@ def test_a_new_version_of_a_stage_is_computed_with_all_that_depends_on_it(run, i
 def test_a_changed_setting_is_computed_and_the_old_result_can_be_cleaned(copied, images):
     costs = fit_run(images, read_settings(CONFIG, None, ["retrain.C=0.01"]), copied, workers=1)
     fresh = [stage for stage, cost in costs.items() if not cost["reused"]]
-    assert fresh == ["folds", "retrained", "findings"]
+    assert fresh == ["folds", "retrained", "findings", "extents"]
     folder = RunFolder(copied)
     assert folder.detected() == []  # they were made by another detector
     unused = folder.clean(remove=True)

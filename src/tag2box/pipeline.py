@@ -26,6 +26,7 @@ from tag2box.methods import METHODS
 from tag2box.runtime.stages import Run
 from tag2box.training.corrected import learn_corrected
 from tag2box.training.details import choose_details
+from tag2box.training.extents import fit_extents
 from tag2box.training.known import Known
 from tag2box.training.learned import Learned
 from tag2box.training.tag_scores import judge_tags
@@ -65,12 +66,17 @@ def learn(
 
     # 3. What scores a window, learned from the tags by one of the methods, and from corrections.
     learned = METHODS[config.method](Known(described, tags), config, run)
+    if config.keeps_maps:  # the paper's boxes are windows
+        learned = replace(learned, findings=run(fit_extents, photos, learned.findings, described))
     if corrections is not None:
         judged = run(describe_boxes, photos, corrections.image, corrections.xyxy, description)
         learned = _corrected(learned, judged, corrections, config, run)
 
     # 4. All that it takes to find the same objects in new photos: describe, score, select.
-    return Detector(images.classes, description, learned.scorer, learned.findings.calibration, config.detect)
+    findings = learned.findings
+    return Detector(
+        images.classes, description, learned.scorer, findings.calibration, config.detect, findings.growth
+    )
 
 
 def description_settings(config: Config) -> DescriptionConfig:

@@ -229,7 +229,7 @@ def test_clean_keeps_an_unfinished_stage_of_the_last_settings(run, images):
     parts = folder.store.parts("retrained", folder.keys["retrained"], ())
     parts.add(0, 1, 7)
     removed = folder.clean(remove=True)
-    assert {path.parent.name for path in removed} == {"folds", "retrained", "findings"}
+    assert {path.parent.name for path in removed} == {"folds", "retrained", "findings", "extents"}
     assert dict(parts.intact([(0, 1)], print)) == {(0, 1): 7}
 
 

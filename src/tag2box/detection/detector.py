@@ -31,6 +31,7 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
 from tag2box.training.calibration import Calibration
 from tag2box.training.confidence import log_shares, overlaps
+from tag2box.training.extents import grow
 from tag2box.training.findings import log_areas
 from tag2box.training.scorer import Scorer
 from tag2box.windows.record import Windows
@@ -59,6 +60,8 @@ class Detector:
         How sure one can be of a score.
     settings : DetectConfig
         How scores become boxes.
+    growth : ndarray of shape (n_classes,), default=None
+        The share of its width or height by which each side of a box is moved out; None is 0.
 
     Examples
     --------
@@ -96,6 +99,7 @@ class Detector:
     scorer: Scorer
     calibration: Calibration
     settings: DetectConfig = field(default_factory=DetectConfig)
+    growth: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         n, d = len(self.classes), self.description.width
@@ -210,6 +214,8 @@ class Detector:
             boxes = replace(boxes, score=self.calibration(features, boxes.label))
         boxes = boxes[first]
         boxes = boxes[boxes.score >= settings.min_score]
+        if self.growth is not None:
+            boxes = replace(boxes, xyxy=grow(boxes.xyxy, self.growth[boxes.label], windows.sizes[0]))
         return boxes[np.lexsort((-boxes.score, boxes.label))]
 
     def features(

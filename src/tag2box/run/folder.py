@@ -83,8 +83,8 @@ class RunFolder:
 
     @property
     def last_stage(self) -> str:
-        """The stage whose findings are the run's: with corrections there is one more."""
-        return "corrected" if "corrected" in self.keys else "findings"
+        """The stage whose findings are the run's."""
+        return next((name for name in ("corrected", "extents") if name in self.keys), "findings")
 
     @property
     def findings(self) -> Findings:

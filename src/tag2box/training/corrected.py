@@ -28,6 +28,7 @@ from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
 from tag2box.training.calibration import judged_shift
 from tag2box.training.corrected_head import REJECTED, teach_head
+from tag2box.training.extents import grow_findings
 from tag2box.training.findings import Best, Findings, ScoresByPhoto, best_windows, sure_findings
 from tag2box.training.folds import FOLDS, draw_folds, search_folds
 from tag2box.training.initial import train_svms
@@ -88,7 +89,7 @@ class Corrected:
     two_stream: TwoStream | None = None
 
 
-@stage("corrected", version=5)
+@stage("corrected", version=6)
 def learn_corrected(
     judged: NDArray[np.floating],
     corrections: Corrections,
@@ -126,6 +127,8 @@ def learn_corrected(
     choice = _choose(windows, corrections, _open_tags(corrections), scores(), vote_iou)
     shift = _shift(windows, corrections, learned.findings)
     findings = sure_findings(choice, known, unseen or np.stack(greatest), shift)
+    if learned.findings.growth is not None:
+        findings = grow_findings(findings, learned.findings.growth, windows)
     return Corrected(scorer.weights, findings, head)
 
 

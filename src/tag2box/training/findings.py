@@ -47,6 +47,7 @@ class Findings:
 
     rows: of X, the windows of the best scores; scores: theirs; boxes: (n, 4), where the windows near them say
     that the objects are; confidence: how likely each is right; features: (n, n_features), what tells that.
+    growth: (n_classes,), the share of its width or height by which each side was moved out (`extents`).
     """
 
     rows: tuple[Rows, ...]
@@ -55,6 +56,7 @@ class Findings:
     confidence: tuple[NDArray[np.float64], ...]
     features: tuple[NDArray[np.float64], ...]
     calibration: Calibration
+    growth: NDArray[np.float64] | None = None
 
 
 @stage("findings", version=11)
