@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from tag2box.mil.per_instance import PerInstance
     from tag2box.mil.smooth_latent import SmoothLatentSVC
     from tag2box.mil.smoothing import simplex_projection, smoothed_max
-    from tag2box.neighbors.record import Neighbors
-    from tag2box.neighbors.search import group_neighbors
+    from tag2box.neighbors.search import Neighbors, group_neighbors
     from tag2box.run.estimator import Tag2Box
     from tag2box.student.config import StudentConfig
     from tag2box.training.initial import InitialConfig
@@ -114,7 +113,7 @@ _HOME = {
     "InputError": "errors",
     "LatentSVC": "mil.latent",
     "MapsConfig": "description.config",
-    "Neighbors": "neighbors.record",
+    "Neighbors": "neighbors.search",
     "PerInstance": "mil.per_instance",
     "RefineConfig": "training.refinement",
     "RetrainConfig": "training.retraining",

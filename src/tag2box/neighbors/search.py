@@ -1,43 +1,90 @@
 """Nearest windows, image by image: for each query window its nearest window (L2) in every image, and of
-those the k nearest. Exact, at the speed of BLAS in float32.
+those the k nearest. Exact, and several times as fast as a product of float32.
 
-1. Score all windows by w·q - |w|²/2, in products of float32; keep the two best of each image and query.
+1. Score all windows by w·q - |w|²/2, roughly (`coarse.py`). Keep the best of each image and query, and a bit
+   for each group of its windows that may have it.
 2. What a score may be wrong by has a bound. So images are known that cannot be among the k nearest.
-3. Of all others the best window is measured in float64; every window, where the second may be as near.
+3. In the others the windows of these groups are measured in float64.
 
-Rows are centered first, which no distance notices and which makes the bound small. With u = 2⁻²⁴, c the
-center and r = |x - c| + |c| / d, a score is wrong by at most u (d + 7) (r_q² + r_w²), whatever the order of
+The bound. Rows are centered first, which no distance notices. With u = 2⁻²⁴, c the center and
+r = |x - c| + |c| / d, a score in float32 is wrong by at most u (d + 7) (r_q² + r_w²), whatever the order of
 the sums: d + 4 for the product and the norm, in float32 and of rows rounded to it, the rest for the last
 subtraction and for distances that are equal once they are rounded. We take d + 16: r is rounded too.
+
+Codes ŵ leave out |w - ŵ| = e_w, which is measured, and w·q - ŵ·q̂ = (w - ŵ)·q + ŵ·(q - q̂), so that by
+Cauchy and Schwarz the score of codes is wrong by e_w |q| + (|w| + e_w) e_q more. To turn and to measure rows
+in float32 takes log₂ d + 3 roundings a number, less than what the product would take: so twice that bound
+holds for both. Products of codes are whole numbers, exact.
 """
 
 from collections.abc import Container, Iterator
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tag2box.errors import InputError
-from tag2box.neighbors.kernels import keep_best_two, measure
-from tag2box.neighbors.record import Neighbors
+from tag2box.neighbors.coarse import CodedRows, best_scores, center_of, codes_are_faster
+from tag2box.neighbors.kernels import measure
 from tag2box.runtime.checks import check_at_least
 from tag2box.runtime.executor import current_cluster, map_threads, n_workers
 from tag2box.runtime.halves import as_float32
+from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
-
-__all__ = ["Neighbors", "block_size", "group_neighbors", "neighbor_blocks", "search_block"]
 
 Floats = NDArray[np.floating[Any]]
 
 # Queries in a block: enough that reading X is nothing beside the products.
-BLOCK = 1024
-# Bytes of a block's table, and what it takes for a query and an image.
-TABLE, ENTRY = 1 << 28, 40
-ROWS = 512  # of X at a time: their products stay in the cache
-SAMPLE = 256  # rows that the center is found from
+BLOCK = 4096
+# Bytes of a block's tables, and what they take for a query and an image.
+TABLE, ENTRY = 1 << 28, 24
+SLICE = 256  # queries whose bounds are found together
+FEW = 256  # queries that are not worth the codes of all rows
 UNIT, TINY = 2.0**-24, 1e-37  # of float32: the share it rounds by, and what it takes for zero
-LONGEST = 1e18  # its square, and the sum of two, fit float32
+
+
+@stored
+@dataclass(frozen=True)
+class Neighbors:
+    """The nearest images of each query, nearest first.
+
+    Parameters
+    ----------
+    image : ndarray of int32 of shape (n_queries, k)
+        The indices of the nearest images.
+    window : ndarray of int32 of shape (n_queries, k)
+        The window of each of them that is nearest to the query, as a row of X.
+    distance : ndarray of float32 of shape (n_queries, k)
+        The distance of that window, ascending.
+    queries : ndarray of int64 of shape (n_queries,), default=None
+        The query windows, as rows of X.
+    own : ndarray of int32 of shape (n_queries,), default=None
+        The image of each query.
+
+    See Also
+    --------
+    group_neighbors : Makes it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import tag2box as t2b
+    >>> neighbors = t2b.Neighbors(
+    ...     image=np.array([[0, 1]], np.int32),
+    ...     window=np.array([[0, 2]], np.int32),
+    ...     distance=np.array([[0.0, 1.5]], np.float32),
+    ... )
+    >>> neighbors.distance.tolist()
+    [[0.0, 1.5]]
+    """
+
+    image: NDArray[np.int32]
+    window: NDArray[np.int32]
+    distance: NDArray[np.float32]
+    queries: NDArray[np.int64] | None = None
+    own: NDArray[np.int32] | None = None
 
 
 def group_neighbors(
@@ -80,7 +127,7 @@ def group_neighbors(
     Notes
     -----
     Distances are float64 sums of squared differences, rounded to float32. Memory beside X and the result:
-    4 bytes per window, and 40 · block · n_images bytes per worker, at most 0.3 GB.
+    at most 2 d + 12 bytes per window, and 24 · block · n_images bytes per worker, at most 0.3 GB.
 
     Examples
     --------
@@ -98,13 +145,14 @@ def group_neighbors(
     bounds, rows = _checked(X, offsets, queries, k)
     if block is None:
         block = min(block_size(bounds), max(-(-len(rows) // n_workers(workers)), 1))
-    image, window = np.empty((2, len(rows), k), np.int32)
-    distance = np.empty((len(rows), k), np.float32)
+    own = np.empty(len(rows), np.int32)
+    image, window, distance = (np.empty((len(rows), k), kind) for kind in (np.int32, np.int32, np.float32))
     done = 0
     for part in neighbor_blocks(X, bounds, rows, k, block=block, workers=workers, progress=progress):
         here = slice(done, done := done + len(part.image))
         image[here], window[here], distance[here] = part.image, part.window, part.distance
-    return Neighbors(image, window, distance, rows, _own(bounds, rows))
+        own[here] = part.own
+    return Neighbors(image, window, distance, rows, own)
 
 
 def neighbor_blocks(
@@ -128,7 +176,8 @@ def neighbor_blocks(
     check_at_least(1, block=block)
     blocks = [rows[i : i + block] for b, i in enumerate(range(0, len(rows), block)) if b not in skip]
     cluster = current_cluster()
-    search = partial(search_block, cluster.shared(X) if cluster else X, bounds, k)
+    coded = None if cluster else coded_rows(X, len(rows), workers)
+    search = partial(search_block, cluster.shared(X) if cluster else X, bounds, k, coded)
     progress("neighbors", 0, len(blocks))
     for done, part in enumerate(map_threads(search, blocks, workers=workers), start=1):
         progress("neighbors", done, len(blocks))
@@ -136,99 +185,63 @@ def neighbor_blocks(
 
 
 def block_size(offsets: ArrayLike) -> int:
-    """Queries in a block by default: their table of images stays within `TABLE` bytes."""
+    """Queries in a block by default: their tables of images stay within `TABLE` bytes."""
     return int(np.clip(TABLE // (ENTRY * len(np.asarray(offsets))), 1, BLOCK))
 
 
-def search_block(X: Floats, offsets: NDArray[np.int64], k: int, rows: NDArray[np.int64]) -> Neighbors:
-    """`group_neighbors` of the query windows `rows`, all at once."""
-    scan = _scan(X, offsets, rows)
-    # At least k images score this, whatever the errors.
-    reached = np.partition(scan.best - scan.slack, -k, axis=0)[-k]
-    near = scan.best + scan.slack >= reached
-    distance = _measure(X, offsets, rows, scan, near)
-    # A distance is not negative: its bits are in its own order, and the image breaks ties.
-    keys = distance.view(np.int32).astype(np.int64) << 32 | np.arange(len(distance))[:, None]
-    keys = np.sort(np.partition(keys, k - 1, axis=0)[:k], axis=0).T
-    image = (keys & 0xFFFFFFFF).astype(np.int32)
-    return Neighbors(
-        image,
-        scan.window[image, np.arange(len(rows))[:, None]],
-        (keys >> 32).astype(np.int32).view(np.float32),
-        rows,
-        _own(offsets, rows),
-    )
+def coded_rows(X: Floats, n_queries: int, workers: int | None = 1) -> CodedRows:
+    """The rows of X, with codes where so many queries are worth it."""
+    return CodedRows.of(X, center_of(X), n_queries >= FEW and codes_are_faster(), workers)
 
 
-def _own(offsets: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int32]:
-    """The image of each row."""
-    return (np.searchsorted(offsets, rows, side="right") - 1).astype(np.int32)
-
-
-class _Scan(NamedTuple):
-    """Of each image for each query, (n_images, n_queries): its two best scores, the window of the best, and
-    what a score may be wrong by. An image without windows scores minus infinity."""
-
-    best: NDArray[np.float32]
-    second: NDArray[np.float32]
-    window: NDArray[np.int32]
-    slack: NDArray[np.float32]
-
-
-def _scan(X: Floats, offsets: NDArray[np.int64], rows: NDArray[np.int64]) -> _Scan:
-    shape, d = (len(offsets) - 1, len(rows)), X.shape[1]
-    best, second = np.full((2, *shape), -np.inf, np.float32)
-    window = np.zeros(shape, np.int32)
-    center = _center(X)
-    Q, q_size = _centered(X[rows], center)
-    columns = np.ascontiguousarray(Q.T)
-    w_size = np.empty(len(X), np.float32)
-    products = np.empty((ROWS, len(rows)), np.float32)
-    for a in range(0, len(X), ROWS):
-        W, size = _centered(X[a : a + ROWS], center)
-        if not (size < LONGEST**2).all():
-            row = a + int(np.argmin(size < LONGEST**2))
-            raise InputError(f"X must be finite, its rows shorter than {LONGEST:g}, but row {row} is not")
-        w_size[a : a + ROWS] = size
-        with np.errstate(invalid="ignore"):  # a query may be one of the rows to come
-            scores = np.matmul(W, columns, out=products[: len(W)])
-        keep_best_two(scores, size, a, offsets, best, second, window)
-    filled = np.flatnonzero(np.diff(offsets))
-    largest = np.zeros(shape[0], np.float32)
-    largest[filled] = np.maximum.reduceat(w_size, offsets[filled])
-    more = np.linalg.norm(center) / d
-    radii = [(np.sqrt(size) + more) ** 2 for size in (largest, q_size)]
-    slack = UNIT * (d + 16) * np.add.outer(*radii) + d * TINY
-    return _Scan(best, second, window, slack.astype(np.float32))
-
-
-def _center(X: Floats) -> NDArray[np.float32]:
-    """The median of some rows, which a few that are far out do not move."""
-    rows = X[np.linspace(0, len(X) - 1, min(len(X), SAMPLE)).astype(np.intp)]
-    with np.errstate(all="ignore"):
-        center = np.median(rows.astype(np.float64), axis=0).astype(np.float32)
-    return np.nan_to_num(center, posinf=0, neginf=0)
-
-
-def _centered(X: Floats, center: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Rows less the center, and their squared norms."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        rows = as_float32(X)
-        rows -= center
-        return rows, np.einsum("ij,ij->i", rows, rows)
-
-
-def _measure(
-    X: Floats, offsets: NDArray[np.int64], rows: NDArray[np.int64], scan: _Scan, near: NDArray[np.bool_]
-) -> NDArray[np.float32]:
-    """The distances of near images, (n_images, n_queries), infinity elsewhere; their windows in `scan`."""
-    unsure = scan.second >= scan.best - 2 * scan.slack
-    distance = np.full(near.shape, np.inf, np.float32)
-    queries = _exact(X[rows])
+def search_block(
+    X: Floats, offsets: NDArray[np.int64], k: int, coded: CodedRows | None, queries: NDArray[np.int64]
+) -> Neighbors:
+    """`group_neighbors` of some query windows, all at once. coded: rows of X, None where nobody made them."""
+    coded = coded_rows(X, len(queries)) if coded is None else coded
+    Q = X[queries]
+    coded_Q = CodedRows.of(Q, coded.center, coded.codes is not None)
+    slack = _slack(offsets, coded, coded_Q, X.shape[1])
+    best, groups = best_scores(X, offsets, coded, Q, coded_Q, slack)
+    near = _near(best, slack, k)
+    exact_Q, parts = _exact(Q), []
     for i in np.flatnonzero(near.any(axis=1)):
-        windows = _exact(X[offsets[i] : offsets[i + 1]])
-        measure(windows, offsets[i], queries, near[i], unsure[i], scan.window[i], distance[i])
-    return distance
+        which = np.flatnonzero(near[i])
+        window, distance = np.empty(len(which), np.int32), np.empty(len(which), np.float32)
+        measure(_exact(X[offsets[i] : offsets[i + 1]]), exact_Q, near[i], groups[i], window, distance)
+        parts.append((which, np.full(len(which), i, np.int32), window + np.int32(offsets[i]), distance))
+    which, image, window, distance = (np.concatenate(each) for each in zip(*parts, strict=True))
+    # A distance is not negative: its bits are in its own order. Stable: ties go to the smaller image.
+    order = np.argsort(which << 32 | distance.view(np.int32), kind="stable")
+    of_query = order[np.searchsorted(which[order], np.arange(len(queries)))[:, None] + np.arange(k)]
+    own = (np.searchsorted(offsets, queries, side="right") - 1).astype(np.int32)
+    return Neighbors(image[of_query], window[of_query], distance[of_query], queries, own)
+
+
+def _slack(offsets: NDArray[np.int64], rows: CodedRows, queries: CodedRows, d: int) -> NDArray[np.float32]:
+    """What a score may be wrong by, (n_images, n_queries): the bound at the head of this file."""
+    filled, more = np.flatnonzero(np.diff(offsets)), np.linalg.norm(rows.center) / d
+    size, error, length = np.zeros((3, len(offsets) - 1, 1), np.float32)
+    for out, values in ((size, rows.size), (error, rows.error), (length, np.sqrt(rows.size) + rows.error)):
+        out[filled, 0] = np.maximum.reduceat(values, offsets[filled])
+    unit = UNIT * (d + 16) * (1 if rows.codes is None else 2)
+    radii = [(unit * (np.sqrt(each) + more) ** 2).astype(np.float32) for each in (size, queries.size)]
+    slack = radii[0] + (radii[1] + np.float32(d * TINY))
+    if rows.codes is not None:
+        slack += error * np.sqrt(queries.size)
+        slack += length * queries.error
+    return np.asarray(slack)
+
+
+def _near(best: NDArray[np.float32], slack: NDArray[np.float32], k: int) -> NDArray[np.bool_]:
+    """Which images may be among the k nearest of which query."""
+    near = np.empty(best.shape, np.bool_)
+    for a in range(0, best.shape[1], SLICE):
+        part = slice(a, a + SLICE)
+        # At least k images score this, whatever the errors.
+        reached = np.partition((best[:, part] - slack[:, part]).T, -k, axis=1)[:, -k]
+        near[:, part] = best[:, part] + slack[:, part] >= reached
+    return near
 
 
 def _exact(X: Floats) -> Floats:
@@ -242,13 +255,8 @@ def _checked(
     if X.ndim != 2 or X.dtype not in (np.float16, np.float32, np.float64):
         raise InputError(f"X must be an (n, d) array of floats, but it is {X.dtype} of shape {X.shape}")
     bounds = np.asarray(offsets, dtype=np.int64)
-    if (
-        bounds.ndim != 1
-        or len(bounds) < 2
-        or bounds[0] != 0
-        or bounds[-1] != len(X)
-        or (np.diff(bounds) < 0).any()
-    ):
+    ends = bounds.ndim == 1 and len(bounds) > 1 and (bounds[0], bounds[-1]) == (0, len(X))
+    if not ends or (np.diff(bounds) < 0).any():
         raise InputError(
             f"offsets must rise from 0 to the {len(X)} rows of X, one more than there are images"
         )

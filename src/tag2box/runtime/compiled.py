@@ -24,9 +24,9 @@ config._config_fname = ""
 config.reload_config()  # type: ignore[no-untyped-call]
 
 
-def kernel(function: F) -> F:
+def kernel(function: F, **options: Any) -> F:
     """Compile `function` at its first call, for the argument types of that call."""
-    compiled = njit(cache=True, nogil=True, error_model="numpy")(function)
+    compiled = njit(cache=True, nogil=True, error_model="numpy", **options)(function)
     if cache := getattr(getattr(compiled, "_cache", None), "_cache_file", None):
         cache._load_index = partial(_what_is_cached, cache._load_index)
     return cast("F", compiled)
