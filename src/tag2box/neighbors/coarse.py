@@ -82,7 +82,7 @@ def best_scores(
     minus infinity.
     """
     best, groups = np.full(slack.shape, -np.inf, np.float32), np.zeros(slack.shape, np.uint64)
-    half = rows.size / 2
+    half = rows.size / np.float32(2)
     if rows.codes is None or queries.codes is None:
         product = _of_floats(X, rows.center, Q)
     else:
@@ -90,8 +90,8 @@ def best_scores(
     for a in range(0, len(X), ROWS):
         part = slice(a, a + ROWS)
         for t in range(0, len(Q), TILE):
-            scales = rows.step[part], half[part], queries.step[t : t + TILE]
-            keep_best(product(a, t), *scales, a, t, offsets, slack, best, groups)
+            step = queries.step[t : t + TILE]
+            keep_best(product(a, t), rows.step[part], half[part], step, a, t, offsets, slack, best, groups)
     return best, groups
 
 

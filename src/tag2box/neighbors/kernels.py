@@ -104,10 +104,10 @@ def measure(
             maybe = groups[q] >> np.uint64(r // size) & np.uint64(1)
             square[r] = about(rows[r], queries[q]) if maybe else np.inf
         most, distance[n] = (square.min() + TINY) * SURE, np.inf
-        for r in np.flatnonzero(square <= most):
+        for row in np.flatnonzero(square <= most):
             total = 0.0
             for j in range(rows.shape[1]):
-                total += (np.float64(rows[r, j]) - np.float64(queries[q, j])) ** 2
+                total += (np.float64(rows[row, j]) - np.float64(queries[q, j])) ** 2
             to_row = np.float32(np.sqrt(total))
             if to_row < distance[n]:
-                distance[n], window[n] = to_row, r
+                distance[n], window[n] = to_row, row

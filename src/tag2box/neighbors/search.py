@@ -145,13 +145,13 @@ def group_neighbors(
     bounds, rows = _checked(X, offsets, queries, k)
     if block is None:
         block = min(block_size(bounds), max(-(-len(rows) // n_workers(workers)), 1))
-    own = np.empty(len(rows), np.int32)
-    image, window, distance = (np.empty((len(rows), k), kind) for kind in (np.int32, np.int32, np.float32))
+    own = _own(bounds, rows)
+    image, window = np.empty((2, len(rows), k), np.int32)
+    distance = np.empty((len(rows), k), np.float32)
     done = 0
     for part in neighbor_blocks(X, bounds, rows, k, block=block, workers=workers, progress=progress):
         here = slice(done, done := done + len(part.image))
         image[here], window[here], distance[here] = part.image, part.window, part.distance
-        own[here] = part.own
     return Neighbors(image, window, distance, rows, own)
 
 
@@ -207,15 +207,21 @@ def search_block(
     exact_Q, parts = _exact(Q), []
     for i in np.flatnonzero(near.any(axis=1)):
         which = np.flatnonzero(near[i])
-        window, distance = np.empty(len(which), np.int32), np.empty(len(which), np.float32)
-        measure(_exact(X[offsets[i] : offsets[i + 1]]), exact_Q, near[i], groups[i], window, distance)
-        parts.append((which, np.full(len(which), i, np.int32), window + np.int32(offsets[i]), distance))
-    which, image, window, distance = (np.concatenate(each) for each in zip(*parts, strict=True))
+        part = np.empty(len(which), np.int32), np.empty(len(which), np.float32)
+        measure(_exact(X[offsets[i] : offsets[i + 1]]), exact_Q, near[i], groups[i], *part)
+        parts.append((which, np.full(len(which), i, np.int32), part[0] + np.int32(offsets[i]), part[1]))
+    which, image, window = (np.concatenate([part[j] for part in parts]) for j in range(3))
+    distance = np.concatenate([part[3] for part in parts])
     # A distance is not negative: its bits are in its own order. Stable: ties go to the smaller image.
     order = np.argsort(which << 32 | distance.view(np.int32), kind="stable")
     of_query = order[np.searchsorted(which[order], np.arange(len(queries)))[:, None] + np.arange(k)]
-    own = (np.searchsorted(offsets, queries, side="right") - 1).astype(np.int32)
-    return Neighbors(image[of_query], window[of_query], distance[of_query], queries, own)
+    image, window = image[of_query].astype(np.int32), window[of_query].astype(np.int32)
+    return Neighbors(image, window, distance[of_query], queries, _own(offsets, queries))
+
+
+def _own(offsets: NDArray[np.int64], rows: NDArray[np.int64]) -> NDArray[np.int32]:
+    """The image of each row."""
+    return (np.searchsorted(offsets, rows, side="right") - 1).astype(np.int32)
 
 
 def _slack(offsets: NDArray[np.int64], rows: CodedRows, queries: CodedRows, d: int) -> NDArray[np.float32]:
