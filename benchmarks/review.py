@@ -26,8 +26,9 @@ from tag2box.description.photos import describe_boxes, hash_photos
 from tag2box.detection.detections import Detections
 from tag2box.images import known_tags
 from tag2box.reproduce.voc_tables import describe_test, detect_described
-from tag2box.review.boxes import review_boxes
-from tag2box.review.sampling import mixed, random_order
+from tag2box.review.figures import mixed, random_order
+from tag2box.review.teaching import make_order
+from tag2box.run.annotations import sorted_boxes
 from tag2box.run.folder import RunFolder
 from tag2box.runtime.progress import silent
 from tag2box.training.corrected import SURE, _Stacked, label_judged, learn_corrected
@@ -54,9 +55,9 @@ class Trial:
         known = Known(self.described, tags, objectness)
         self.learned = Learned(self.run.detector.scorer, self.run.findings, known)
         self.photos = hash_photos(self.run.images)
-        self.found = review_boxes(self.run)
+        self.found = sorted_boxes(self.run)
         fixed = random_order(np.unique(self.found.image), "5eed5eed")
-        self.orders = {"ours": mixed(self.found.order, fixed)[0], "random": fixed}
+        self.orders = {"ours": mixed(make_order(self.run).order, fixed)[0], "random": fixed}
 
     def corrections(self, photos):
         """What a person who knows the true boxes says of these photos, and how many clicks it takes."""

@@ -29,7 +29,8 @@ from benchmarks import Line, trained
 from benchmarks.serving import memory_mb
 from tag2box.corrections import CorrectionLog
 from tag2box.description.record import Described, Maps
-from tag2box.review.boxes import ReviewBoxes, review_boxes, review_key
+from tag2box.review.teaching import TeachingOrder, make_order, review_key
+from tag2box.run.annotations import sorted_boxes
 from tag2box.run.folder import RunFolder
 from tag2box.run.notes import StageKeys, own_detector, write_run
 from tag2box.runtime.files import content_hash
@@ -57,14 +58,16 @@ def many(run, folder, n):
         paths[-1].write_bytes(source.read_bytes() + f"{i}".encode())  # each is a photo of its own
     again = np.arange(n) % base
     images = replace(run.images, ids=tuple(ids), paths=tuple(paths), tags=run.images.tags[again], truth=None)
-    keys = {**run.keys, "described": "0" * len(run.keys["described"])}
+    other = {"described": "0" * len(run.keys["described"]), "findings": "1" * len(run.keys["findings"])}
+    keys = {name: key for name, key in run.keys.items() if name not in {"judged", "corrected"}} | other
     home = Store(folder / "run")
+    home.save("findings", keys["findings"], findings_again(run, n))
     home.save("described", keys["described"], described_again(run.result("described"), again))
     StageKeys(home).finish(keys)
     contents = [content_hash(path) for path in paths]
     write_run(home, images, contents, own_detector(keys, folder / "run" / "detector.npz"))
     made = RunFolder(folder / "run")
-    home.save("review", review_key(made), repeated(review_boxes(run), base, n))
+    home.save("review", review_key(made), order_again(run, base, n))
     return made
 
 
@@ -80,17 +83,29 @@ def described_again(described, again):
     return Described(everything, np.empty((len(everything.xyxy), 0), np.float16), maps)
 
 
-def repeated(found, base, n):
-    """The boxes of the first photos for all of them."""
+def findings_again(run, n):
+    """The boxes of the first photos for all of them: those of a copy are as many windows further on."""
+    findings, windows = run.result("findings"), run.result("described").windows
+    base, step = len(run.images), len(windows.xyxy)
     copies = -(-n // base)
-    image = np.concatenate([found.image + k * base for k in range(copies)])
-    kept = image < n
-    tiled = [
-        np.concatenate([each] * copies)[kept]
-        for each in (found.xyxy, found.label, found.confidence, found.doubt)
-    ]
-    order = np.concatenate([found.order + k * base for k in range(copies)])
-    return ReviewBoxes(image[kept], *tiled, order[order < n])
+    most = (n // base) * step + int(windows.offsets[n % base])
+    rows = [np.concatenate([of_class + k * step for k in range(copies)]) for of_class in findings.rows]
+    kept = [each < most for each in rows]
+
+    def tiled(arrays):
+        return tuple(np.concatenate([a] * copies)[keep] for a, keep in zip(arrays, kept, strict=True))
+
+    more = {name: tiled(getattr(findings, name)) for name in ("scores", "boxes", "confidence", "features")}
+    return replace(findings, rows=tuple(r[keep] for r, keep in zip(rows, kept, strict=True)), **more)
+
+
+def order_again(run, base, n):
+    """In which order to look at them."""
+    order, image = make_order(run), sorted_boxes(run).image
+    copies = -(-n // base)
+    kept = np.concatenate([image + k * base for k in range(copies)]) < n
+    photos = np.concatenate([order.order + k * base for k in range(copies)])
+    return TeachingOrder(np.concatenate([order.doubt] * copies)[kept], photos[photos < n])
 
 
 @contextmanager

@@ -24,9 +24,9 @@ from tag2box.errors import Tag2BoxError
 from tag2box.networks import precision
 from tag2box.networks.network import load_network
 from tag2box.report.collecting import write_report
-from tag2box.review.boxes import load_boxes
 from tag2box.review.exchange import import_corrections
 from tag2box.review.pictures import THUMBNAIL, small_picture
+from tag2box.review.teaching import load_order
 from tag2box.run.folder import RunFolder, detect_run, fit_run, mined_windows
 from tag2box.runtime.config import read_settings
 from tag2box.runtime.keys import call_key
@@ -50,7 +50,7 @@ def make(root):
     run = RunFolder(root / "run")
     detect_run(run, images, workers=1)
     run.set_truth(make_truth(toys, root / "truth"), "test", "voc07")
-    load_boxes(run)
+    load_order(run)
     _picture(run)
     (boxes,) = write_detections(mined_windows(run), images, root / "boxes.json", "coco-instances")
     import_corrections(run, boxes)
@@ -142,7 +142,7 @@ def _run(root):
         [(images, run.store.load("detections", key)) for key, images in run.detected()],
         run.truths(),
         read_state(run.folder).to_dict(),
-        load_boxes(run),
+        load_order(run),
         _picture(run),
         _in_copy(run),
     )

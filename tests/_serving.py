@@ -9,15 +9,15 @@ import httpx
 
 from tag2box.serving.detecting import make_app
 from tag2box.serving.pool import Limits, WorkerPool
-from tag2box.web.guard import Door
-from tag2box.web.listening import Server, listening
+from tag2box.web.access import Access
+from tag2box.web.listening import listening, server_of
 
 
 @contextmanager
-def served(app, door):
-    """The application on the port of `door`, in a thread, and its server."""
-    server = Server(app)
-    server.thread = threading.Thread(target=server.run, kwargs={"sockets": [door]}, daemon=True)
+def served(app, port):
+    """The application on a port, in a thread, and its server."""
+    server = server_of(app)
+    server.thread = threading.Thread(target=server.run, kwargs={"sockets": [port]}, daemon=True)
     server.thread.start()
     while not server.started:
         time.sleep(0.01)
@@ -29,7 +29,7 @@ def served(app, door):
 
 
 @contextmanager
-def detecting(detector, folder, limits=None, *, ready=True, **door):
+def detecting(detector, folder, limits=None, *, ready=True, **access):
     """A pool, its server, and a client of it. ready: it has its workers, which take seconds to start."""
     limits = limits or Limits()
     pool = WorkerPool(Path(detector), limits)
@@ -39,8 +39,8 @@ def detecting(detector, folder, limits=None, *, ready=True, **door):
             pool.start()
         try:
             limited = {"most_bytes": limits.most_bytes, "seconds": limits.seconds}
-            app = make_app(pool, folder, Door("127.0.0.1", port, **limited, **door))
-            with served(app, place), httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+            app = make_app(pool, folder, Access("127.0.0.1", port, **limited, **access))
+            with served(app, place), httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=600) as client:
                 yield pool, client
         finally:
             pool.stop()

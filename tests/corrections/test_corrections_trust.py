@@ -94,7 +94,7 @@ def test_a_photo_that_was_replaced_has_no_corrections(run, tmp_path):
     )
     before = corrected_boxes(run)
     assert (before.photos, before.reviewed.sum()) == (2, 1)
-    session, client = client_of(run.folder)
+    _, client = client_of(run.folder)
     event = {"set": "photo", "id": "1", "photo": run.contents[2], "state": "reviewed"}
     for n in (0, 2):
         replace_photo(run.images.paths[n])
@@ -114,7 +114,7 @@ def test_a_photo_that_was_replaced_has_no_corrections(run, tmp_path):
         with pytest.warns(UserWarning, match=ELSEWHERE):
             fit_run(run.images, run.config, run.folder, workers=1)
     with pytest.warns(UserWarning, match=ELSEWHERE):
-        assert session.start()["left_out"]  # it follows
+        assert client.get(at("start")).json()["left_out"]  # it follows
 
 
 def test_a_photo_under_another_name_keeps_its_corrections(run):
@@ -131,7 +131,7 @@ def test_a_photo_under_another_name_keeps_its_corrections(run):
 
 def test_a_click_of_a_stale_page_lands_on_no_other_photo(run):
     """A photo is added before all others, the run learns again, another tab loads: numbers are others now."""
-    session, client = client_of(run.folder)
+    _, client = client_of(run.folder)
     start = client.get(at("start")).json()
     seen = client.get(at(f"photos?n=4&v={start['key']}")).json()["photos"][0]
     Image.fromarray(np.full((96, 96, 3), 99, np.uint8)).save(run.images.paths[0].with_name("a-00.png"))
@@ -156,7 +156,6 @@ def test_a_click_of_a_stale_page_lands_on_no_other_photo(run):
     listed = client.get(at(f"list?order=name&v={fresh['key']}&photo={seen['sha256']}")).json()
     assert listed["here"] == 5
     assert client.get(at("start")).json()["moved"] is not None
-    assert session.moved.shape == (13,)
 
 
 def test_photos_that_are_the_same_are_reviewed_together(run):
@@ -164,7 +163,9 @@ def test_photos_that_are_the_same_are_reviewed_together(run):
     twin.write_bytes(run.images.paths[0].read_bytes())
     fit_run(read_again(run), run.config, run.folder, workers=1)
     session = Session(run.folder)
-    answer = session.save([{"set": "photo", "id": "1", "photo": session.contents[0], "state": "reviewed"}])
+    answer = session.save(
+        [{"set": "photo", "id": "1", "photo": session.annotations.contents[0], "state": "reviewed"}]
+    )
     assert [photo["name"] for photo in answer["photos"]] == ["toy-00", "toy-50"]
     assert answer["reviewed"] == 2
     assert corrected_boxes(RunFolder(run.folder)).photos == 2

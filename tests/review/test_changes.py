@@ -1,13 +1,14 @@
 """What the page says after learning again: of each class that was judged, what moved, or why nothing did."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tag2box.corrections import Box, PhotoCorrections
-from tag2box.review.boxes import ReviewBoxes
-from tag2box.review.changes import ENOUGH, Place, changes, moved_boxes
+from tag2box.detection.detections import Detections
+from tag2box.review.changes import ENOUGH, Changes, compare, line_of_class, worth_of_more
 
 HERE, THERE = (0, 0, 10, 10), (20, 20, 40, 40)
 AS_FOUND = Box("cat", HERE, "accepted", ("cat", HERE))
@@ -24,13 +25,13 @@ def said(*boxes):
 def line(boxes, moved=(), before=(), after=()):
     n = max(len(moved), len(before))
     sure = np.stack([np.resize(before or [0.5], n), np.resize(after or [0.5], n)], axis=1)
-    return changes("cat", np.array(moved or [False] * n, np.bool_), sure, said(*boxes))
+    return line_of_class("cat", np.array(moved or [False] * n, np.bool_), sure, said(*boxes))
 
 
 def test_a_class_that_nobody_judged_is_not_spoken_of():
     assert line([], moved=[True]) is None
     assert line([OPEN], moved=[True]) is None
-    assert changes("dog", np.array([True]), np.full((1, 2), 0.5), said(AS_FOUND)) is None
+    assert line_of_class("dog", np.array([True]), np.full((1, 2), 0.5), said(AS_FOUND)) is None
 
 
 def test_what_moved_is_counted_and_confidences_compared():
@@ -62,17 +63,35 @@ def test_a_class_whose_boxes_are_all_judged_says_so():
 def test_a_box_that_was_renamed_is_of_both_classes():
     renamed = replace(AS_FOUND, name="dog")
     for name in ("cat", "dog"):
-        assert changes(name, np.array([True]), np.full((1, 2), 0.5), said(renamed)) is not None
+        assert line_of_class(name, np.array([True]), np.full((1, 2), 0.5), said(renamed)) is not None
+
+
+def annotations(boxes, photos=(), key="new"):
+    """What `compare` reads of `Annotations`: one box of the class cat in each photo."""
+    found = Detections(
+        image=np.arange(len(boxes)),
+        xyxy=np.float32(boxes),
+        score=np.full(len(boxes), 0.5),
+        label=[0] * len(boxes),
+    )
+    images = SimpleNamespace(classes=("cat",))
+    state = SimpleNamespace(photos=dict(enumerate(photos)))
+    return SimpleNamespace(boxes=found, images=images, contents="abcdef", state=state, key=key)
 
 
 def test_a_box_moved_where_it_is_new_or_elsewhere():
-    boxes = ReviewBoxes(
-        image=np.array([0, 1, 2]),
-        xyxy=np.float32([HERE, HERE, HERE]),
-        label=np.array([0, 0, 0]),
-        confidence=np.full(3, 0.5),
-        doubt=np.zeros(3),
-        order=np.arange(3),
-    )
-    before = {("a", "cat"): Place(np.float32(HERE), 0.5), ("b", "cat"): Place(np.float32(THERE), 0.5)}
-    assert moved_boxes(boxes, before, ("a", "b", "c"), ("cat",)).tolist() == [False, True, True]
+    before = annotations([HERE, THERE], key="old")
+    changes = compare(before, annotations([HERE, HERE, HERE], said(replace(AS_FOUND, run="old"))))
+    assert changes.moved.tolist() == [False, True, True]
+    np.testing.assert_array_equal(changes.before, [0.5, 0.5, np.nan])
+    assert changes.taught == 1
+
+
+@pytest.mark.parametrize(
+    ("moved", "taught", "says"), [(1, 20, "change little"), (12, 20, "move about 6"), (100, 5, "about 100")]
+)
+def test_ten_more_photos_are_promised_what_the_last_ones_did(moved, taught, says):
+    changes = Changes(np.arange(100) < moved, np.zeros(100), taught)
+    (told,) = worth_of_more(changes, np.ones(100, np.bool_))
+    assert says in told
+    assert worth_of_more(replace(changes, taught=0), np.ones(100, np.bool_)) == []

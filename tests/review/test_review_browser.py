@@ -8,6 +8,7 @@ import time
 from contextlib import contextmanager
 from itertools import groupby
 
+import httpx
 import numpy as np
 import pytest
 from PIL import Image
@@ -18,14 +19,16 @@ from tests._serving import served
 from tag2box import read_images
 from tag2box.review.server import make_app
 from tag2box.review.session import Session
+from tag2box.review.teaching import load_order
 from tag2box.run.corrections import corrected_boxes
 from tag2box.run.folder import RunFolder, fit_run
-from tag2box.web.guard import Door
+from tag2box.web.access import Access
 from tag2box.web.listening import address as listening_at
 from tag2box.web.listening import listening, new_token
 
 pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.actions.action_builder import ActionBuilder
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 from tests._browser import BROWSER, DRIVER, MISSING, Page, started
@@ -48,10 +51,10 @@ def run(review_run, tmp_path):
 @contextmanager
 def opened(session):
     """The address of a server in a thread of this process: to start another takes seconds."""
-    with listening("127.0.0.1", 0) as door:
-        port, token = door.getsockname()[1], new_token()
-        with served(make_app(session, token, "127.0.0.1", port), door):
-            yield listening_at(Door("127.0.0.1", port, token))
+    with listening("127.0.0.1", 0) as place:
+        port, token = place.getsockname()[1], new_token()
+        with served(make_app(session, token, "127.0.0.1", port), place):
+            yield listening_at(Access("127.0.0.1", port, token))
 
 
 @pytest.fixture
@@ -81,6 +84,10 @@ def test_correct_by_mouse(page, run):
     assert moved.xyxy[0] < resized.xyxy[0]
     width = [b.xyxy[2] - b.xyxy[0] for b in (resized, moved)]
     assert width[0] == pytest.approx(width[1], abs=0.3)
+    page.drag(".box.selected [data-handle=e]", 30, 25)  # an edge: no other side moves
+    (wider,) = page.saved().photo("toy-02").accepted()
+    assert wider.xyxy[2] > moved.xyxy[2]
+    assert [*wider.xyxy[:2], wider.xyxy[3]] == [*moved.xyxy[:2], moved.xyxy[3]]
     page.find("[data-do=draw]").click()
     stage = page.find("#stage")
     ActionChains(page.browser).move_to_element_with_offset(stage, -120, -120).click_and_hold().move_by_offset(
@@ -92,13 +99,82 @@ def test_correct_by_mouse(page, run):
     assert len(page.saved().photo("toy-02").boxes) == 1
     page.find("[data-do=undo]").click()
     assert len(page.saved().photo("toy-02").boxes) == 2
-    for _ in range(4):
+    for _ in range(5):
         page.find("[data-do=undo]").click()
     assert page.saved().to_dict() == {}
     page.find("[data-do=redo]").click()
     assert page.saved().photo("toy-02").accepted() == [accepted]
     Select(page.find("#box-list select")).select_by_visible_text("other")
     assert page.saved().photo("toy-02").accepted()[0].name == "other"
+    assert page.problems() == []
+
+
+PLACE = "const r = document.querySelector('#photo').getBoundingClientRect();"
+PLACE += "return [r.x, r.y, r.width, r.height]"
+
+
+def dragged(page, x, y, to_x, to_y):
+    """From one place of the photo to another, in shares of its sides; the guide lines, while it goes on."""
+    left, top, width, height = page.browser.execute_script(PLACE)
+    at = [(int(left + u * width), int(top + v * height)) for u, v in ((x, y), (to_x, to_y))]
+    chain = ActionBuilder(page.browser)
+    chain.pointer_action.move_to_location(*at[0]).pointer_down().move_to_location(*at[1])
+    chain.perform()
+    lines = page.find("#guides").is_displayed()
+    chain = ActionBuilder(page.browser)
+    chain.pointer_action.pointer_up()
+    chain.perform()
+    return lines
+
+
+def test_a_class_stays_chosen_and_its_tag_ticks(page, run):
+    """The class of the last box is that of the next, where the photo has it."""
+    page.only("toy-02")  # tagged "thing" alone
+    ticked = "return [...document.querySelectorAll('#tags input')].map((each) => each.checked)"
+    assert page.browser.execute_script(ticked) == [False, True]
+    page.press("x")  # to have room
+    assert "no thing" in page.text("#teaches")
+    page.press("d")
+    assert dragged(page, 0.02, 0.02, 0.3, 0.3)
+    assert not page.find("#guides").is_displayed()
+    page.press("1")  # it is of the other class
+    assert [box.name for box in page.saved().photo("toy-02").accepted()] == ["other"]
+    assert page.text("#next-class") == "other"
+    assert page.browser.execute_script(ticked) == [True, True]
+    page.press("d")
+    dragged(page, 0.02, 0.6, 0.3, 0.98)
+    assert [box.name for box in page.saved().photo("toy-02").accepted()] == ["other", "other"]
+    page.press("u", "u", "u")
+    assert not page.saved().photo("toy-02").accepted()
+    assert page.browser.execute_script(ticked) == [False, True]
+    page.only("toy-04")  # which has no "other"
+    assert page.text("#next-class") == "thing"
+    assert page.problems() == []
+
+
+def test_all_boxes_above_a_confidence_are_accepted_at_once_and_taken_back(page, run):
+    boxes = Session(run).annotations.boxes
+    least = int(100 * np.sort(boxes.score)[len(boxes) // 2])
+    page.find("#grid-button").click()
+    page.find("#least").clear()
+    page.find("#least").send_keys(str(least), Keys.ESCAPE)
+    page.find("[data-do=acceptSure]").click()
+    sure = int((boxes.score >= least / 100).sum())
+    page.until(lambda: page.text("#accepted") == f"{sure} boxes accepted")
+    photos = page.saved().photos.values()
+    assert sum(len(photo.accepted()) for photo in photos) == sure > 1
+    page.find("#grid-bar [data-do=undo]").click()
+    assert page.saved().photos == {}
+    assert page.problems() == []
+
+
+def test_the_page_opens_at_the_next_photo_to_do(page, run, address):
+    first = page.text("#name")
+    page.press(Keys.ENTER, Keys.ENTER)
+    page.saved()
+    page.open(address)
+    assert page.text("#place") == "3 of 12"
+    assert page.text("#name") != first
     assert page.problems() == []
 
 
@@ -118,7 +194,7 @@ def test_correct_by_keys_alone(page, run):
     (placed,) = page.saved().photo("toy-04").accepted()
     assert placed.xyxy == pytest.approx((23, 24, 71, 73), abs=0.11)
     assert placed.name == "other"
-    page.press("t", Keys.SPACE)
+    page.press("t", Keys.SPACE, Keys.SPACE)  # off, as the box had ticked it, and on
     assert page.saved().photo("toy-04").tags == {"other": 1}
     page.press(Keys.ESCAPE, Keys.ESCAPE)
     page.press(Keys.ENTER)
@@ -200,7 +276,7 @@ def test_reload_restart_learn_again_export(run, browser, tmp_path):
         "export",
         str(run),
         "--format",
-        "coco-instances",
+        "coco",
         "--out",
         str(out),
     ]
@@ -230,6 +306,7 @@ def test_five_judged_boxes_stay_and_the_page_says_what_they_changed(browser, run
         for name in names:
             page.only(name)
             assert "drawn, accepted" in page.text("#box-list")
+            assert "found earlier, rejected" in page.text("#box-list")
         assert page.problems() == []  # while the server is there: the page may still ask it
     now = corrected_boxes(RunFolder(run)).detections
     for name in names:  # in its own photo nothing but what a person accepted
@@ -458,9 +535,9 @@ def selenium_wheel(page, stage, by):
 
 
 def test_filters_by_confidence_doubt_and_name(page, run):
-    session = Session(run)
+    boxes, doubt = Session(run).annotations.boxes, load_order(RunFolder(run)).doubt
     sure = np.full(12, -1.0)
-    np.maximum.at(sure, session.boxes.image, session.boxes.confidence)
+    np.maximum.at(sure, boxes.image, boxes.score)
     middle = round(float(np.median(sure[sure >= 0])), 2)
 
     def listed(**chosen):
@@ -474,9 +551,8 @@ def test_filters_by_confidence_doubt_and_name(page, run):
         )
         return int(page.text("#place").split(" of ")[-1])
 
-    fits = (session.boxes.confidence >= middle) & (session.boxes.confidence <= 1)
-    assert listed(low=middle) == len(np.unique(session.boxes.image[fits]))
-    assert listed(low=0, show="doubtful") == len(np.unique(session.boxes.image[session.boxes.doubt >= 0.5]))
+    assert listed(low=middle) == len(np.unique(boxes.image[boxes.score >= middle]))
+    assert listed(low=0, show="doubtful") == len(np.unique(boxes.image[doubt >= 0.5]))
     assert listed(show="all", search="toy-1") == 2
     assert page.problems() == []
 
@@ -533,7 +609,7 @@ def test_a_stale_page_is_loaded_anew_and_clicks_stay_with_their_photo(browser, g
         page.press("x")
         (before,) = page.saved().photos.items()
         grow(growing)
-        session.start()  # as another tab asks
+        httpx.get(f"{address}start")  # as another tab asks
         page.press("s")
         page.until(lambda: "of 13 reviewed" in page.text("#run"))
         (after,) = page.saved().photos.items()

@@ -8,7 +8,7 @@ import pytest
 from tests._events import BOX
 from tests._review import HOST, ORIGIN, PORT, TOKEN, at, client_of, copied
 
-from tag2box.web.guard import MOST_BYTES, Door, Guard
+from tag2box.web.access import MOST_BYTES, Access
 
 
 @pytest.fixture(scope="module")
@@ -37,11 +37,12 @@ def test_other_hosts_are_refused(client, host):
 
 
 def test_listening_to_all_names_no_foreign_host():
-    guard = Guard(None, Door("0.0.0.0", PORT, TOKEN))
-    assert guard._is_ours(f"192.168.1.7:{PORT}")
-    assert guard._is_ours(f"{socket.gethostname()}:{PORT}")
-    assert not guard._is_ours(f"evil.example:{PORT}")
-    assert not Guard(None, Door(HOST, PORT, TOKEN))._is_ours(f"192.168.1.7:{PORT}")
+    access = Access("0.0.0.0", PORT, TOKEN)
+    assert access.is_own(f"192.168.1.7:{PORT}")
+    assert access.is_own(f"[2001:db8::7]:{PORT}")
+    assert access.is_own(f"{socket.gethostname()}:{PORT}")
+    assert not access.is_own(f"evil.example:{PORT}")
+    assert not Access(HOST, PORT, TOKEN).is_own(f"192.168.1.7:{PORT}")
 
 
 @pytest.mark.parametrize(
@@ -114,9 +115,8 @@ def test_names_are_data_and_never_markup(tmp_path, review_run):
     home = copied(review_run, tmp_path)
     session, client = client_of(home)
     name = '<img src=x onerror="alert(1)">'
-    session.images = type(session.images)(
-        (name, *session.images.ids[1:]), session.images.paths, session.images.tags, session.images.classes
-    )
+    named = replace(session.images, ids=(name, *session.images.ids[1:]))
+    session.annotations.images = named
     answer = client.get(at("photos?n=0"))
     assert answer.headers["content-type"] == "application/json"
     assert answer.json()["photos"][0]["name"] == name
@@ -160,7 +160,7 @@ def test_wrong_events_are_refused_and_nothing_is_kept(review_run, tmp_path, even
     session, client = client_of(home)
     for event in events if isinstance(events, list) else ():
         if isinstance(event, dict) and event.get("photo") == "FIRST":
-            event["photo"] = session.contents[0]
+            event["photo"] = session.run.contents[0]
     answer = post(client, "events", events)
     assert answer.status_code == 400
     assert "error" in answer.json()
@@ -180,7 +180,7 @@ def test_only_this_machine_by_default():
     import inspect
 
     from tag2box.cli.review import review
-    from tag2box.review.open_page import open_page
+    from tag2box.review.server import open_page
     from tag2box.web.listening import listening
 
     assert inspect.signature(open_page).parameters["host"].default == "127.0.0.1"

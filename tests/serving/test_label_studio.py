@@ -8,6 +8,7 @@ import http.server
 import json
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
@@ -16,13 +17,13 @@ from tests._review import ORIGIN, Client, copied
 
 from tag2box.corrections import collect, read_state
 from tag2box.errors import InputError
-from tag2box.review.session import Session
+from tag2box.run.folder import RunFolder
 from tag2box.serving.annotating import Backend, make_app
 from tag2box.serving.fetching import Source
 from tag2box.serving.label_config import read_config
 from tag2box.serving.label_studio import Annotators
 from tag2box.serving.pool import Limits, WorkerPool
-from tag2box.web.guard import Door
+from tag2box.web.access import Access
 
 CONFIG = """<View><Image name="photo" value="$image"/>
 <RectangleLabels name="boxes" toName="photo">
@@ -37,10 +38,10 @@ class Played:
 
     def __init__(self, run, folder, source=None):
         self.home = copied(run, folder / "copy")
-        self.session = Session(self.home)
         self.pool = WorkerPool(self.home / "detector.npz", Limits())
-        self.backend = Backend(Annotators(self.session, 0.0), self.pool, folder, source)
-        self.client = Client(make_app(self.backend, Door("127.0.0.1", 8765, most_bytes=10**6)))
+        self.annotators = Annotators(RunFolder(self.home), 0.0)
+        self.backend = Backend(self.annotators, self.pool, folder, source)
+        self.client = Client(make_app(self.backend, Access("127.0.0.1", 8765, most_bytes=10**6)))
 
     def predict(self, *files):
         tasks = [{"id": n, "project": 7, "data": {"image": file}} for n, file in enumerate(files)]
@@ -90,7 +91,7 @@ def test_health_and_setup(played):
         "hostname": "http://localhost:8080",
         "access_token": "x",
     }
-    assert played.client.post("/setup", json=request).json() == {"model_version": played.session.key}
+    assert played.client.post("/setup", json=request).json() == {"model_version": played.annotators.version}
     for wrong in ("<View/>", "<View", None, "<!DOCTYPE x><View/>"):
         answer = played.client.post("/setup", json=request | {"schema": wrong})
         assert answer.status_code == 400
@@ -113,8 +114,9 @@ def test_photos_of_the_run_come_with_its_boxes(played):
     )
     first, *others, gone = answer["results"]
     assert all(other == first for other in others)
-    assert gone == {"result": [], "score": 0.0, "model_version": played.session.key}
-    (photo,) = played.session.photos([played.session.number["toy-00"]])
+    assert gone == {"result": [], "score": 0.0, "model_version": played.annotators.version}
+    now = played.annotators.annotations
+    photo = now.photo(now.place["toy-00"])
     assert len(first["result"]) == len(photo["boxes"]) > 1
     names = {"thing": "Thing", "other": "Rest"}
     for item, box in zip(first["result"], photo["boxes"], strict=True):
@@ -148,7 +150,8 @@ def test_an_annotation_is_a_correction(played):
     assert kept.xyxy[0] == pytest.approx(kept.found[1][0] + 0.96, abs=1e-4)
     (mine,) = [box for key, box in photo.boxes.items() if key != found["id"]]
     assert (mine.name, mine.xyxy, mine.found) == ("other", (48, 48, 72, 72), None)
-    corrections = collect(read_state(played.home), played.session.images, played.session.contents)
+    now = played.annotators.annotations
+    corrections = collect(read_state(played.home), now.images, now.contents)
     assert corrections.right.all()
     assert len(corrections) == 2
 
@@ -216,9 +219,40 @@ def test_strange_events_are_refused_and_nothing_is_kept(played, event):
     assert not (played.home / "corrections.jsonl").exists()
 
 
+BOX = 10, 10, 20, 20
+HOSTILE = [
+    *({"id": 1, "result": [drawn("a", *BOX, rotation=angle)]} for angle in (1e308, "x", None, [1], {})),
+    *({"id": 1, "result": [drawn("a", *at)]} for at in ((-1e300, 0, 1e308, 9), (0, 0, 1e-300, 1e-300))),
+    *({"id": 1, "result": [drawn(key, *BOX)]} for key in ("x" * 2000, "\n", "\0", {}, None)),
+    *({"id": key, "result": [drawn("a", *BOX)]} for key in ("i" * 2000, "\n", [[]], {"a": {}})),
+    *({"id": 1, "result": result} for result in ("x", {"a": 1}, [[]], [None], 3, [drawn("a", *BOX, [])])),
+    {"id": 1, "result": [drawn(str(n), *BOX) for n in range(2001)]},
+    {"id": 1, "was_cancelled": "x"},
+]
+
+
+def test_hostile_annotations_end_in_corrections_or_in_one_line(played):
+    """Whatever they hold: a status, a line, and a log in which every line can be read."""
+    for annotation in HOSTILE:
+        event = {"action": "ANNOTATION_CREATED", "project": PROJECT, "task": TASK, "annotation": annotation}
+        answer = played.client.post("/webhook", json=event)
+        assert answer.status_code in (201, 400), annotation
+        assert "\n" not in answer.json().get("error", "")
+    sent = {"headers": {"content-type": "application/json"}}
+    for text in ('{"action": "ANNOTATION_CREATED", "x": %s}' % ("9" * 400), "[" * 90_000, '{"tasks": NaN}'):
+        for path in ("/webhook", "/predict", "/train", "/setup"):
+            assert played.client.post(path, content=text, **sent).status_code == 400
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of damaged lines
+        boxes = [
+            box.xyxy for photo in read_state(played.home).photos.values() for box in photo.boxes.values()
+        ]
+    assert all(0 <= x1 < x2 <= 96 and 0 <= y1 < y2 <= 96 for x1, y1, x2, y2 in boxes)
+
+
 def test_training_learns_from_the_annotations(played):
     """Start training, wait, and the model has another version; its predictions are what was drawn."""
-    before = played.session.key
+    before = played.annotators.version
     for n in (0, 2, 4):
         played.annotate([drawn("a", 10, 10, 40, 40)], file=f"toy-0{n}.png", key=n)
     answer = played.client.post("/webhook", json={"action": "START_TRAINING", "project": PROJECT})
@@ -228,7 +262,7 @@ def test_training_learns_from_the_annotations(played):
     assert played.backend.learning.status["state"] == "done", played.backend.learning.status
     setup = played.client.post("/setup", json={"project": "7.1", "schema": CONFIG}).json()
     assert setup["model_version"] not in {before, None}
-    assert played.pool._workers[0].stale
+    assert played.pool.workers[0].stale
     (prediction,) = played.predict("toy-02.png")["results"]
     assert [item["value"]["x"] for item in prediction["result"]] == [pytest.approx(10)]
 
@@ -246,7 +280,7 @@ def test_each_task_stands_alone(review_run, tmp_path):
         assert answer.status_code == 200, answer.text
         results = answer.json()["results"]
     (right,) = played.predict("toy-00.png")["results"]
-    nothing = {"result": [], "score": 0.0, "model_version": played.session.key}
+    nothing = {"result": [], "score": 0.0, "model_version": played.annotators.version}
     assert results == [nothing] * 7 + [right] + [nothing] * len(strange) + [right]
 
 

@@ -13,7 +13,6 @@ from tag2box.runtime.checks import check_choice
 if TYPE_CHECKING:
     from tag2box.data.first_look import Look
     from tag2box.images import ImageSet
-    from tag2box.review.session import Session
     from tag2box.runtime.progress import Progress
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -46,16 +45,6 @@ def first_look(
         plain = [f"{len(images)} images", *seen.odd()]
         typer.echo(str(seen) if images.classes else "\n".join(plain))
     return usable(images, seen, on_error=on_error), seen
-
-
-def open_session(run: Path, images: Path | None) -> "Session":
-    """The run as it is corrected; images: the data set, where its photos are elsewhere now."""
-    from tag2box.data.reading import read_images
-    from tag2box.review.session import Session
-
-    elsewhere = read_images(images) if images is not None else None
-    with shown() as progress:
-        return Session(run, images=elsewhere, progress=progress)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from tag2box.cli.options import Elsewhere, Host, Port, RunArgument, open_session
+from tag2box.cli.options import Elsewhere, Host, Port, RunArgument, shown
 from tag2box.errors import InputError, install_command
 from tag2box.names import place_of_class
 
@@ -26,10 +26,15 @@ def review(
     Example: tag2box review runs/photos
     """
     try:
-        from tag2box.review.open_page import open_page
+        from tag2box.review.server import open_page
     except ImportError as missing:
         raise InputError(f"the review page needs more packages: {install_command('review')}") from missing
-    session = open_session(run, images)
+    from tag2box.data.reading import read_images
+    from tag2box.review.session import Session
+
+    elsewhere = read_images(images) if images is not None else None
+    with shown() as progress:
+        session = Session(run, images=elsewhere, progress=progress)
     if class_ is not None:
         place_of_class(class_, session.images.classes)  # refuses one that is not there
     open_page(session, host=host, port=port, begin_with=class_, show=not no_open, say=typer.echo)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from tag2box.cli.options import Elsewhere, Host, Port, RunArgument, open_session
-from tag2box.detection.config import MIN_SCORE, check_min_score
+from tag2box.cli.options import Elsewhere, Host, Port, RunArgument
+from tag2box.detection.config import MIN_SCORE
 from tag2box.errors import InputError, install_command
 
 Token = Annotated[
@@ -46,7 +46,7 @@ def serve(
     try:
         from tag2box.serving import detecting
         from tag2box.serving.pool import Limits
-        from tag2box.web.guard import Door
+        from tag2box.web.access import Access
     except ImportError as missing:
         raise InputError(MISSING) from missing
     from tag2box.runtime.executor import n_workers
@@ -55,7 +55,7 @@ def serve(
     limits = Limits(
         n, 4 * n if waiting is None else waiting, seconds, int(megabytes * 1e6), int(megapixels * 1e6)
     )
-    detecting.serve(run, limits, Door(host, port, token, tuple(allow_host or ())), typer.echo)
+    detecting.serve(run, limits, Access(host, port, token, tuple(allow_host or ())), typer.echo)
 
 
 def serve_labelstudio(
@@ -80,10 +80,14 @@ def serve_labelstudio(
     try:
         from tag2box.serving import annotating
         from tag2box.serving.fetching import Source
-        from tag2box.web.guard import Door
+        from tag2box.serving.label_studio import Annotators
+        from tag2box.web.access import Access
     except ImportError as missing:
         raise InputError(MISSING) from missing
+    from tag2box.data.reading import read_images
+    from tag2box.run.folder import RunFolder
+
     source = Source(label_studio, os.environ.get("LABEL_STUDIO_API_KEY", "")) if label_studio else None
-    check_min_score(min_score)
-    door = Door(host, port, token, tuple(allow_host or ()))
-    annotating.serve(open_session(run, images), source, min_score, door, typer.echo)
+    access = Access(host, port, token, tuple(allow_host or ()))
+    elsewhere = read_images(images) if images is not None else None
+    annotating.serve(Annotators(RunFolder(run), min_score, elsewhere), source, access, typer.echo)

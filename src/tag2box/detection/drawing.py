@@ -39,7 +39,7 @@ class Picture:
 
 
 def class_color(label: int) -> str:
-    """The color of a class. `hue` in review/page/main.js is the same: steps of the golden angle."""
+    """The color of a class, on the pages too: steps of the golden angle."""
     rgb = hls_to_rgb((label * 137.5 + 210) % 360 / 360, 0.55, 0.9)
     return "#" + "".join(f"{round(255 * value):02x}" for value in rgb)
 

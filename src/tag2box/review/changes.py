@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.corrections import Box, PhotoCorrections
-from tag2box.review.boxes import ReviewBoxes
+from tag2box.run.annotations import Annotations
 
 # A box that moved by less is the same one.
 UNMOVED = 0.9
@@ -16,41 +16,69 @@ UNMOVED = 0.9
 ENOUGH = 5
 # A confidence that changes by less is shown by the same figure.
 SAME_CONFIDENCE = 0.01
+# Ten more photos are worth little where they may move fewer of the other boxes.
+LITTLE = 0.02
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a box was found, and its confidence."""
+class Changes:
+    """moved: (n,), which boxes are new or elsewhere; before: (n,), the confidence they had, or NaN.
 
-    xyxy: NDArray[np.float32]
-    confidence: float
+    taught: how many photos were judged in between.
+    """
 
-
-Places = dict[tuple[str, str], Place]  # by the SHA-256 of the photo, and the class
-
-
-def moved_boxes(
-    boxes: ReviewBoxes, before: Places, contents: Sequence[str], classes: Sequence[str]
-) -> NDArray[np.bool_]:
-    """Which of these boxes, found after learning again, are new or elsewhere."""
-    moved = np.ones(len(boxes), np.bool_)
-    for m, (i, c, xyxy) in enumerate(zip(boxes.image, boxes.label, boxes.xyxy, strict=True)):
-        if (was := before.get((contents[i], classes[c]))) is not None:
-            moved[m] = iou_matrix(xyxy[None], was.xyxy[None])[0, 0] < UNMOVED
-    return moved
+    moved: NDArray[np.bool_]
+    before: NDArray[np.float64]
+    taught: int
 
 
-def changes(
+def compare(before: Annotations, now: Annotations) -> Changes:
+    """The boxes of a run that has learned again beside those that it had."""
+    rows = zip(before.boxes.image, before.boxes.label, strict=True)
+    place = {(before.contents[i], before.images.classes[c]): m for m, (i, c) in enumerate(rows)}
+    moved, confidence = np.ones(len(now.boxes), np.bool_), np.full(len(now.boxes), np.nan)
+    for m, (i, c, xyxy) in enumerate(zip(now.boxes.image, now.boxes.label, now.boxes.xyxy, strict=True)):
+        if (was := place.get((now.contents[i], now.images.classes[c]))) is not None:
+            moved[m] = iou_matrix(xyxy[None], before.boxes.xyxy[was][None])[0, 0] < UNMOVED
+            confidence[m] = before.boxes.score[was]
+    photos = now.state.photos.values()
+    taught = sum(any(box.run == before.key for box in photo.boxes.values()) for photo in photos)
+    return Changes(moved, confidence, taught)
+
+
+def describe(changes: Changes, is_open: NDArray[np.bool_], now: Annotations) -> list[str]:
+    """A line for each class that was judged, and one about going on; is_open: (n,), nobody judged it."""
+    lines, photos = [], now.state.photos.values()
+    for c, name in enumerate(now.images.classes):
+        rows = is_open & (now.boxes.label == c)
+        confidences = np.stack([changes.before[rows], now.boxes.score[rows]], axis=1)
+        lines.append(line_of_class(name, changes.moved[rows], confidences, photos))
+    return [*filter(None, lines), *worth_of_more(changes, is_open)]
+
+
+def worth_of_more(changes: Changes, is_open: NDArray[np.bool_]) -> list[str]:
+    """What ten more photos would do, if they did as much as the last ones: an upper limit, as a rule."""
+    n, moved = int(is_open.sum()), int((changes.moved & is_open).sum())
+    if not n or not changes.taught:
+        return []
+    more = 10 * moved / changes.taught
+    told = f"{changes.taught} judged photos moved {moved} of the {n} other boxes: ten more "
+    if more < LITTLE * n:
+        return [told + "would change little. A good place to stop."]
+    return [told + f"may move about {min(max(round(more), 1), n)}."]
+
+
+def line_of_class(
     name: str,
     moved: NDArray[np.bool_],
     confidences: NDArray[np.float64],
-    said: Iterable[PhotoCorrections],
+    photos: Iterable[PhotoCorrections],
 ) -> str | None:
     """What learning again did for one class; None of a class of which nobody has judged a box.
 
     moved: (n,), of its boxes that nobody has judged; confidences: (n, 2), theirs before, or NaN, and after.
     """
-    judged = [box for photo in said for box in photo.boxes.values() if name in _names(box)]
+    judged = [box for photo in photos for box in photo.boxes.values() if name in _names(box)]
     judged = [box for box in judged if box.state != "open"]
     if not judged:
         return None

@@ -15,8 +15,6 @@ from tag2box.detection.drawing import as_colors
 from tag2box.run.heat_maps import Heat
 from tag2box.runtime.files import read_sealed, write_sealed
 
-__all__ = ["LARGE", "THUMBNAIL", "heat_picture", "is_for_browsers", "small_picture"]
-
 # Long sides in pixels: of a thumbnail, and of photos that a browser cannot show as they are.
 THUMBNAIL, LARGE = 256, 2048
 # A file that is larger is sent smaller.
@@ -25,7 +23,7 @@ MOST_BYTES = 12_000_000
 BROWSERS = {b"\xff\xd8\xff": "image/jpeg", b"\x89PNG\r\n\x1a\n": "image/png"}
 
 
-def is_for_browsers(path: Path) -> str | None:
+def browser_type(path: Path) -> str | None:
     """The type of a photo that can be sent as it is."""
     with path.open("rb") as file:
         head = file.read(16)

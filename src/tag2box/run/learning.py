@@ -1,4 +1,4 @@
-"""Learn again: `python -m tag2box.run.learning RUN`, which the page's button starts, in its own process.
+"""Learn again: `python -m tag2box.run.learning RUN`, which the servers start, in its own process.
 
 It says how far it is in lines of JSON. `Learning` starts it, and listens.
 """
@@ -16,9 +16,15 @@ from tag2box.errors import Tag2BoxError
 from tag2box.run.folder import RunFolder, fit_run
 from tag2box.runtime.processes import child_environment
 
+# The steps of learning again, and the share of the time that is over at the end of each: measured once, with
+# 20 of 72 photos judged. Others count as none.
+ENDS = {"reading": 0.25, "your boxes": 0.6, "two streams": 0.75, "learning with corrections": 0.9}
+# From this share on the time left is told.
+BELIEVED = 0.1
+
 
 class Learning:
-    """At most one process that learns; `status` is for the page."""
+    """At most one process that learns; `status` is for those who wait."""
 
     def __init__(self, folder: Path, when_done: Callable[[], None]) -> None:
         self.folder, self._when_done = folder, when_done
@@ -40,7 +46,7 @@ class Learning:
                     errors="replace",
                     env=child_environment(),
                 )
-                self.status = {"state": "working", "label": "starting", "done": 0, "total": 1}
+                self.status = working("starting")
                 threading.Thread(target=self._listen, args=(self._process,), daemon=True).start()
             return self.status
 
@@ -57,11 +63,12 @@ class Learning:
             with process:
                 for line in process.stdout or ():
                     if (progress := _progress(line)) is not None:
-                        self.status = {"state": "working", **progress}
+                        share = max(self.status["share"], share_of(**progress))
+                        self.status = working(progress["label"], share, time.monotonic() - began)
                     else:
                         reason = line.strip() or reason
             if process.returncode == 0:
-                self.status = {"state": "working", "label": "reading", "done": 1, "total": 1}
+                self.status = working("reading what was learned", 1.0)
                 self._when_done()
                 self.status = {"state": "done", "seconds": round(time.monotonic() - began, 1)}
                 return
@@ -73,13 +80,27 @@ class Learning:
         }
 
 
+def working(label: str, share: float = 0.0, seconds: float = 0.0) -> dict[str, Any]:
+    """The status while it learns: the step, the share of all that is done, and the seconds left, or None."""
+    left = round(seconds * (1 / share - 1), 1) if share >= BELIEVED else None
+    return {"state": "working", "label": label, "share": round(share, 3), "left": left}
+
+
+def share_of(label: str, done: int, total: int) -> float:
+    """The share of all that is done, by the progress of one step."""
+    if label not in ENDS:
+        return 0.0
+    begin = max((end for end in ENDS.values() if end < ENDS[label]), default=0.0)
+    return begin + (ENDS[label] - begin) * done / max(total, 1)
+
+
 def _progress(line: str) -> dict[str, Any] | None:
     """What `_tell` wrote; None for a line of somebody else, such as an error."""
     try:
         message = json.loads(line)
     except ValueError:
         return None
-    return message if isinstance(message, dict) else None
+    return message if isinstance(message, dict) and set(message) == {"label", "done", "total"} else None
 
 
 def learn_again(folder: Path) -> None:

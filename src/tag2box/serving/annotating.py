@@ -20,15 +20,14 @@ from starlette.routing import Route
 
 from tag2box.data.formats.labelstudio import address_of
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.review.session import Session
 from tag2box.run.learning import Learning
 from tag2box.serving.fetching import Source
 from tag2box.serving.label_config import Controls, read_config
 from tag2box.serving.label_studio import Annotators
 from tag2box.serving.pool import Limits, WorkerPool, pool_of
 from tag2box.serving.uploads import checked
+from tag2box.web.access import Access, AccessMiddleware
 from tag2box.web.answers import ERRORS, as_json, body_as_json
-from tag2box.web.guard import Door, Guard
 from tag2box.web.listening import greeting, listening, run
 
 # Bytes of the tasks of a project, and their annotations.
@@ -38,22 +37,21 @@ SAVED = frozenset({"ANNOTATION_CREATED", "ANNOTATION_UPDATED", "ANNOTATIONS_CREA
 NOT_THEIRS = (KeyError, TypeError, AttributeError, ValueError, IndexError)
 
 
-def serve(
-    session: Session, source: Source | None, min_score: float, door: Door, say: Callable[[str], None]
-) -> None:
-    """Serve the run of `session` to Label Studio until Ctrl+C, and say where."""
-    with listening(door.host, door.port) as port, pool_of(session.run.folder, Limits()) as (pool, folder):
-        door = replace(door, port=port.getsockname()[1], most_bytes=MOST_BYTES)
-        backend = Backend(Annotators(session, min_score), pool, folder, source)
-        say(greeting("Backend URL for Label Studio:", door))
+def serve(annotators: Annotators, source: Source | None, access: Access, say: Callable[[str], None]) -> None:
+    """Serve a run to Label Studio until Ctrl+C, and say where."""
+    run_folder = annotators.annotations.run.folder
+    with listening(access.host, access.port) as port, pool_of(run_folder, Limits()) as (pool, folder):
+        access = replace(access, port=port.getsockname()[1], most_bytes=MOST_BYTES)
+        backend = Backend(annotators, pool, folder, source)
+        say(greeting("Backend URL for Label Studio:", access))
         try:
-            run(make_app(backend, door), port)
+            run(make_app(backend, access), port)
         finally:
             backend.learning.stop()
 
 
-def make_app(backend: "Backend", door: Door) -> Guard:
-    """The application, behind its guard."""
+def make_app(backend: "Backend", access: Access) -> AccessMiddleware:
+    """The application, behind what it takes requests from."""
     app = Starlette(
         routes=[
             Route("/", backend.health),
@@ -65,7 +63,7 @@ def make_app(backend: "Backend", door: Door) -> Guard:
         ],
         exception_handlers=ERRORS,
     )
-    return Guard(app, door)
+    return AccessMiddleware(app, access)
 
 
 class Backend:
@@ -76,10 +74,10 @@ class Backend:
 
     def __init__(self, annotators: Annotators, pool: WorkerPool, folder: Path, source: Source | None) -> None:
         self.annotators, self.pool, self.folder, self.source = annotators, pool, folder, source
-        self.learning = Learning(annotators.session.run.folder, self._learned)
+        self.learning = Learning(annotators.annotations.run.folder, self._learned)
 
     def _learned(self) -> None:
-        self.annotators.session.learned_again()
+        self.annotators.renew()
         self.pool.renew()
 
     async def health(self, _request: Request) -> Response:
@@ -89,7 +87,7 @@ class Backend:
     async def setup(self, request: Request) -> Response:
         """Refuse a project without rectangles; the version of the model for others."""
         self._controls((await _given(request)).get("schema"))
-        return as_json({"model_version": self.annotators.session.key})
+        return as_json({"model_version": self.annotators.version})
 
     async def predict(self, request: Request) -> Response:
         """A prediction for each task; an empty one where its photo cannot be had."""
@@ -98,13 +96,13 @@ class Backend:
         if not isinstance(tasks, list):
             raise InputError("expected tasks")
         results = [await self._predict(task, controls) for task in tasks]
-        return as_json({"results": results, "model_version": self.annotators.session.key})
+        return as_json({"results": results, "model_version": self.annotators.version})
 
     async def _predict(self, task: Any, controls: Controls) -> dict[str, Any]:
-        number = await run_in_threadpool(self.annotators.photo, task)
         with suppress(Tag2BoxError, OSError):
-            if number is not None:
-                return await run_in_threadpool(self.annotators.known, number, controls)
+            known = await run_in_threadpool(self.annotators.predict, task, controls)
+            if known is not None:
+                return known
             if self.source is not None and (address := address_of(task)):
                 return self.annotators.detected(await self._detect(self.source, address), controls)
         return self.annotators.nothing()
@@ -160,7 +158,7 @@ class Backend:
         return boxes
 
     def _controls(self, config: Any) -> Controls:
-        return read_config(config, self.annotators.session.images.classes)
+        return read_config(config, self.annotators.annotations.images.classes)
 
 
 def _list(one_or_many: Any) -> list[Any]:

@@ -9,13 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from tag2box.detection.config import MIN_SCORE, check_min_score
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError, install_command
 from tag2box.names import place_of_class
 from tag2box.serving.cvat_function import detector_of, with_confidences
 
 
-def base_model(run: str | Path, ontology: Mapping[str, str] | None = None, *, min_score: float = 0.5) -> Any:
+def base_model(
+    run: str | Path, ontology: Mapping[str, str] | None = None, *, min_score: float = MIN_SCORE
+) -> Any:
     """The detector of a run as autodistill's `DetectionBaseModel`.
 
     ontology: the classes of the run that are wanted, and what each is called in the data set; all of them
@@ -25,6 +28,7 @@ def base_model(run: str | Path, ontology: Mapping[str, str] | None = None, *, mi
         from autodistill.detection import CaptionOntology, DetectionBaseModel
     except ImportError as missing:
         raise InputError(f"a base model needs autodistill: {install_command('autodistill')}") from missing
+    check_min_score(min_score)
     detector = with_confidences(detector_of(run))
     names = dict(ontology or {name: name for name in detector.classes})
     wanted = [place_of_class(name, detector.classes) for name in names]

@@ -11,6 +11,7 @@ from typing import Any
 
 from PIL.Image import Image
 
+from tag2box.detection.config import MIN_SCORE, check_min_score
 from tag2box.detection.detector import Detector
 from tag2box.errors import InputError, install_command
 from tag2box.run.folder import RunFolder
@@ -22,8 +23,9 @@ class CvatFunction:
     min_score: the confidence of a box, where CVAT asks for none of its own.
     """
 
-    def __init__(self, detector: Detector, min_score: float = 0.5) -> None:
+    def __init__(self, detector: Detector, min_score: float = MIN_SCORE) -> None:
         self._cvat = _package()
+        check_min_score(min_score)
         self._detector, self._min_score = with_confidences(detector), min_score
         labels = [self._cvat.label_spec(name, c, type="rectangle") for c, name in enumerate(detector.classes)]
         self.spec = self._cvat.DetectionFunctionSpec(labels=labels)
@@ -37,7 +39,7 @@ class CvatFunction:
         return [self._cvat.rectangle(label, corners, score=score) for label, corners, score in rows]
 
 
-def create(run: str, min_score: float = 0.5) -> CvatFunction:
+def create(run: str, min_score: float = MIN_SCORE) -> CvatFunction:
     """The function of a run folder, or of its detector.npz alone: what CVAT's command line calls."""
     return CvatFunction(detector_of(run), min_score)
 

@@ -20,11 +20,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tag2box._version import __version__
+from tag2box.detection.config import MIN_SCORE
 from tag2box.errors import InputError
 from tag2box.serving.pool import DiedError, FullError, Limits, TooSlowError, WorkerPool, pool_of
 from tag2box.serving.uploads import TooLargeError, checked, received
-from tag2box.web.answers import ERRORS, NOT_KEPT, as_json, error
-from tag2box.web.guard import Door, Guard
+from tag2box.web.access import Access, AccessMiddleware
+from tag2box.web.answers import ERRORS, NOT_KEPT, as_json, error, number_in
 from tag2box.web.listening import greeting, listening, run
 
 # Bytes that a form has around its file.
@@ -34,21 +35,17 @@ STATUS: dict[type[Exception], int] = {TooLargeError: 413, TooSlowError: 504, Die
 TYPES = {"page.css": "text/css", "try.js": "text/javascript"}
 
 
-def serve(place: Path, limits: Limits, door: Door, say: Callable[[str], None]) -> None:
-    """Serve the detector of `place`, a run folder or a file, until Ctrl+C, and say where."""
-    with listening(door.host, door.port) as port, pool_of(place, limits) as (pool, folder):
-        door = replace(
-            door,
-            port=port.getsockname()[1],
-            most_bytes=limits.most_bytes + FRAME,
-            seconds=limits.seconds,
-        )
-        say(greeting(f"Serving {', '.join(pool.classes)} at", door))
-        run(make_app(pool, folder, door), port)
+def serve(path: Path, limits: Limits, access: Access, say: Callable[[str], None]) -> None:
+    """Serve the detector of `path`, a run folder or a file, until Ctrl+C, and say where."""
+    with listening(access.host, access.port) as port, pool_of(path, limits) as (pool, folder):
+        most_bytes = limits.most_bytes + FRAME
+        access = replace(access, port=port.getsockname()[1], most_bytes=most_bytes, seconds=limits.seconds)
+        say(greeting(f"Serving {', '.join(pool.classes)} at", access))
+        run(make_app(pool, folder, access), port)
 
 
-def make_app(pool: WorkerPool, folder: Path, door: Door) -> Guard:
-    """The application, behind its guard. folder: for the images while they are looked at."""
+def make_app(pool: WorkerPool, folder: Path, access: Access) -> AccessMiddleware:
+    """The application, with its limits. folder: for the images while they are looked at."""
     pages = _Pages(pool, folder)
     app = Starlette(
         routes=[
@@ -60,7 +57,7 @@ def make_app(pool: WorkerPool, folder: Path, door: Door) -> Guard:
         ],
         exception_handlers=ERRORS | dict.fromkeys(STATUS, _refused) | {FullError: _full},
     )
-    return Guard(app, door)
+    return AccessMiddleware(app, access)
 
 
 class _Pages:
@@ -68,7 +65,7 @@ class _Pages:
         self.pool, self.folder = pool, folder
 
     async def detect(self, request: Request) -> Response:
-        least, limits = _least(request), self.pool.limits
+        least, limits = number_in(request.query_params, "min_score", MIN_SCORE), self.pool.limits
         async with AsyncExitStack() as kept:
             with self.pool.upload():
                 photo = await kept.enter_async_context(received(request, self.folder))
@@ -103,14 +100,6 @@ class _Pages:
         return Response(_file(name), media_type=TYPES[name], headers=NOT_KEPT)
 
 
-def _least(request: Request) -> float:
-    text = request.query_params.get("min_score", "-inf")
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"min_score must be a number, but it is {text[:40]!r}") from None
-
-
 async def _refused(_request: Request, wrong: Exception) -> Response:
     return error(str(wrong), STATUS[type(wrong)])
 
@@ -130,6 +119,7 @@ def openapi() -> dict[str, Any]:
     """The addresses, what they take and what they answer, as OpenAPI 3.1 has it."""
     content: dict[str, Any] = json.loads(_file("openapi.json"))
     content["info"]["version"] = __version__
+    content["paths"]["/detect"]["post"]["parameters"][0]["schema"]["default"] = MIN_SCORE
     return content
 
 

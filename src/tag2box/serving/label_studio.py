@@ -5,35 +5,46 @@ reviewed. What it no longer holds is open again. All goes to the log of correcti
 """
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from tag2box.corrections import CorrectionLog, new_id
 from tag2box.data.formats.labelstudio import address_of, guesses, rectangles, result
+from tag2box.detection.config import check_min_score
 from tag2box.errors import InputError
-from tag2box.review.session import MOST_EVENTS, Session
-from tag2box.run.same_photos import PhotoNames
+from tag2box.images import ImageSet
+from tag2box.run.annotations import MOST_EVENTS, Annotations
+from tag2box.run.folder import RunFolder
 from tag2box.serving.label_config import Controls
 
 BY = "labelstudio"
 
 
 class Annotators:
-    """One run under annotation; every method may be called from any thread."""
+    """One run under annotation; every method may be called from any thread.
 
-    def __init__(self, session: Session, min_score: float) -> None:
-        self.session, self.min_score = session, min_score
-        self._names = PhotoNames(session.images)
+    images: its photos, where they are elsewhere now. min_score: of boxes in other photos.
+    """
 
-    def photo(self, task: Any) -> int | None:
-        """The number of the photo that a task is about; None where the run does not have it."""
-        address = address_of(task)
-        names = (self._names.find(guess) for guess in guesses(address)) if address else iter(())
-        return next((self.session.number[name] for name in names if name is not None), None)
+    def __init__(self, run: RunFolder, min_score: float, images: ImageSet | None = None) -> None:
+        check_min_score(min_score)
+        self.min_score, self._elsewhere = min_score, images
+        self.annotations = Annotations(run.folder, images)
 
-    def known(self, number: int, controls: Controls) -> dict[str, Any]:
-        """The prediction for a photo of the run: its boxes as they stand."""
-        (photo,) = self.session.photos([number])
+    def renew(self) -> None:
+        """Read the run that has learned again."""
+        self.annotations = Annotations(self.annotations.run.folder, self._elsewhere)
+
+    @property
+    def version(self) -> str:
+        """That of the model."""
+        return self.annotations.key
+
+    def predict(self, task: Any, controls: Controls) -> dict[str, Any] | None:
+        """The prediction for a task with a photo of the run: its boxes as they stand; None for another."""
+        now = self.annotations
+        if (number := _number(now, task)) is None:
+            return None
+        photo = _photo(now, number)
         boxes = [
             (box["id"], box["class"], 1.0 if box["state"] == "accepted" else box["confidence"], box["xyxy"])
             for box in photo["boxes"]
@@ -52,7 +63,7 @@ class Annotators:
 
     def nothing(self) -> dict[str, Any]:
         """The prediction for what cannot be read."""
-        return {"result": [], "score": 0.0, "model_version": self.session.key}
+        return {"result": [], "score": 0.0, "model_version": self.version}
 
     def _prediction(
         self, size: tuple[int, int], boxes: list[tuple[str, str, float, Any]], controls: Controls
@@ -63,69 +74,82 @@ class Annotators:
             if kind in controls.labels
         ]
         best = max((item["score"] for item in results), default=0.0)
-        return {"result": results, "score": best, "model_version": self.session.key}
+        return {"result": results, "score": best, "model_version": self.version}
 
     def save(self, task: Any, annotation: Any, controls: Controls) -> int:
         """Take an annotation for corrections of its photo; how many boxes it has, 0 for other photos."""
-        with self.session.lock:  # or the run might be learned again, and the number be another photo's
-            return self._save(task, annotation, controls)
-
-    def _save(self, task: Any, annotation: Any, controls: Controls) -> int:
-        number = self.photo(task)
-        if number is None:
+        now = self.annotations
+        if (number := _number(now, task)) is None:
             return 0
         if annotation.get("was_cancelled"):
-            self._send([{"set": "photo", "photo": number, "state": "skipped"}], annotation)
+            _send(now, number, [], "skipped", annotation)
             return 0
-        boxes = list(self._boxes(number, annotation, controls))
-        gone = self._accepted(number).keys() - {box["box"] for box in boxes}
-        events = [*(self._open(number, key) for key in sorted(gone)), *boxes]
-        self._send([*events, {"set": "photo", "photo": number, "state": "reviewed"}], annotation)
+        with now.lock:
+            photo = _photo(now, number)
+            boxes = list(_boxes(now, photo, annotation, controls))
+            kept = {box["box"] for box in boxes}
+            gone = [_open(box) for box in _accepted(photo) if box["id"] not in kept]
+            _send(now, number, [*gone, *boxes], "reviewed", annotation)
         return len(boxes)
-
-    def _boxes(self, number: int, annotation: Any, controls: Controls) -> Iterator[dict[str, Any]]:
-        path: Path = self.session.images.paths[number]
-        own = {box["id"] for box in self.session.photos([number])[0]["boxes"] if box["found"]}
-        for key, label, xyxy in rectangles(annotation.get("result") or [], path):
-            kind = controls.class_of(label)
-            if kind is not None and xyxy[2] > xyxy[0] and xyxy[3] > xyxy[1]:
-                # A rectangle that came from a prediction has kept the id of its box.
-                name = key if key in own else f"{BY}-{annotation['id']}-{key}"
-                event = {"set": "box", "photo": number, "box": name, "class": kind, "state": "accepted"}
-                yield event | {"xyxy": list(xyxy)}
 
     def forget(self, annotation: Any) -> None:
         """Take back what a deleted annotation said, where nobody has spoken of its photo since."""
-        last: dict[str, str] = {}
-        for event in CorrectionLog(self.session.run.folder).read_new():
+        now, last = self.annotations, {}
+        for event in CorrectionLog(now.run.folder).read_new():
             if event["set"] == "photo":
                 last[event["sha256"]] = event.get("by", "")
-        with self.session.lock:
-            for content in (content for content, by in last.items() if by == _by(annotation)):
-                if content in self.session.run.contents:
-                    number = self.session.run.contents.index(content)
-                    events = [self._open(number, key) for key in self._accepted(number)]
-                    self._send([*events, {"set": "photo", "photo": number, "state": "open"}], annotation)
+        for content, by in last.items():
+            if by == _by(annotation) and content in now.numbers:
+                number = now.numbers[content][0]
+                boxes = [_open(box) for box in _accepted(_photo(now, number))]
+                _send(now, number, boxes, "open", annotation)
 
-    def _accepted(self, number: int) -> dict[str, dict[str, Any]]:
-        (photo,) = self.session.photos([number])
-        return {box["id"]: box for box in photo["boxes"] if box["state"] == "accepted"}
 
-    def _open(self, number: int, key: str) -> dict[str, Any]:
-        box = self._accepted(number)[key]
-        event = {"set": "box", "photo": number, "box": key, "class": box["class"], "state": "open"}
-        return event | {"xyxy": list(box["xyxy"])}
+def _number(now: Annotations, task: Any) -> int | None:
+    """The number of the photo that a task is about; None where the run does not have it."""
+    address = address_of(task)
+    names = map(now.names.find, guesses(address)) if address else ()
+    return next((now.place[name] for name in names if name is not None), None)
 
-    def _send(self, events: list[dict[str, Any]], annotation: Any) -> None:
-        """Save the events; the last one says that the photo is done."""
-        if len(events) > 10 * MOST_EVENTS:
-            raise InputError(f"an annotation of {len(events)} boxes: expected at most {10 * MOST_EVENTS}")
-        for n in range(0, len(events), MOST_EVENTS):
-            part = [
-                {"id": new_id(), **event, "photo": self.session.run.contents[event["photo"]]}
-                for event in events[n : n + MOST_EVENTS]
-            ]
-            self.session.save(part, by=_by(annotation))
+
+def _photo(now: Annotations, number: int) -> dict[str, Any]:
+    now.read_new()
+    return now.photo(number)
+
+
+def _accepted(photo: dict[str, Any]) -> list[dict[str, Any]]:
+    return [box for box in photo["boxes"] if box["state"] == "accepted"]
+
+
+def _boxes(
+    now: Annotations, photo: dict[str, Any], annotation: Any, controls: Controls
+) -> Iterator[dict[str, Any]]:
+    """The rectangles of an annotation as accepted boxes."""
+    own = {box["id"] for box in photo["boxes"] if box["found"]}
+    for key, label, xyxy in rectangles(annotation.get("result") or [], now.images.paths[photo["number"]]):
+        kind = controls.class_of(label)
+        if kind is not None and xyxy[2] > xyxy[0] and xyxy[3] > xyxy[1]:
+            # A rectangle that came from a prediction has kept the id of its box.
+            name = key if key in own else f"{BY}-{annotation['id']}-{key}"
+            yield {"set": "box", "box": name, "class": kind, "state": "accepted", "xyxy": list(xyxy)}
+
+
+def _open(box: dict[str, Any]) -> dict[str, Any]:
+    about = {"set": "box", "box": box["id"], "class": box["class"], "state": "open"}
+    return {**about, "xyxy": list(box["xyxy"])}
+
+
+def _send(now: Annotations, number: int, boxes: list[dict[str, Any]], state: str, annotation: Any) -> None:
+    """Save what is said of the boxes of a photo, and at last of the photo."""
+    if len(boxes) > 10 * MOST_EVENTS:
+        raise InputError(f"an annotation of {len(boxes)} boxes: expected at most {10 * MOST_EVENTS}")
+    events = [*boxes, {"set": "photo", "state": state}]
+    for n in range(0, len(events), MOST_EVENTS):
+        part = [
+            {"id": new_id(), **event, "photo": now.run.contents[number]}
+            for event in events[n : n + MOST_EVENTS]
+        ]
+        now.save(part, by=_by(annotation))
 
 
 def _by(annotation: Any) -> str:

@@ -7,22 +7,23 @@ so are the memory and the time that the last one waits.
 import asyncio
 import json
 import math
-import subprocess
-import sys
+import multiprocessing
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
 from tag2box.detection.detector import Detector
 from tag2box.errors import Tag2BoxError
 from tag2box.run.folder import RunFolder
-from tag2box.runtime.processes import ONE_THREAD, child_environment
+from tag2box.runtime.processes import safe_children
+from tag2box.serving.worker import work
 
 
 class FullError(Tag2BoxError):
@@ -63,9 +64,9 @@ class Limits:
 
 
 @contextmanager
-def pool_of(place: Path, limits: Limits) -> Iterator[tuple["WorkerPool", Path]]:
+def pool_of(path: Path, limits: Limits) -> Iterator[tuple["WorkerPool", Path]]:
     """Workers, ready, for the detector of a run folder or in a file, and a folder for their photos."""
-    file = place if place.suffix == ".npz" else RunFolder(place).detector_file
+    file = path if path.suffix == ".npz" else RunFolder(path).detector_file
     Detector.load(file).description.settings.check_network()  # it can be used, or is refused
     pool = WorkerPool(file, limits)
     with tempfile.TemporaryDirectory(prefix="tag2box-") as folder:
@@ -83,26 +84,26 @@ class WorkerPool:
         self.limits = limits
         self.taken = self.uploading = 0
         self.classes: tuple[str, ...] = ()
-        self._workers = [_Worker(detector) for _ in range(limits.workers)]
+        self.workers = [Worker(detector) for _ in range(limits.workers)]
         self._threads = ThreadPoolExecutor(limits.workers)
-        self._idle: asyncio.Queue[_Worker] = asyncio.Queue()
+        self._idle: asyncio.Queue[Worker] = asyncio.Queue()
         self._usual = 1.0  # seconds of a photo
 
     def start(self) -> None:
         """Start all workers; those who ask find them ready."""
-        self.classes, *_ = self._threads.map(_Worker.start, self._workers)
-        for worker in self._workers:
+        self.classes, *_ = self._threads.map(Worker.start, self.workers)
+        for worker in self.workers:
             self._idle.put_nowait(worker)
 
     def stop(self) -> None:
         """End all workers."""
-        for worker in self._workers:
+        for worker in self.workers:
             worker.stop()
         self._threads.shutdown(cancel_futures=True)
 
     def renew(self) -> None:
         """The detector is another now: every worker reads it before its next photo."""
-        for worker in self._workers:
+        for worker in self.workers:
             worker.stale = True
 
     @contextmanager
@@ -131,87 +132,63 @@ class WorkerPool:
             raise FullError(max(1, math.ceil(turns * self._usual)))
 
     async def detect(self, photo: Path) -> dict[str, Any]:
-        """What a worker says of the photo, once one is free."""
+        """What a worker answers about the photo, once one is free."""
         worker = await self._idle.get()
         began = time.monotonic()
         try:
             loop = asyncio.get_running_loop()
-            answer = await loop.run_in_executor(self._threads, worker.ask, photo, self.limits.seconds)
+            return await loop.run_in_executor(self._threads, worker.ask, photo, self.limits.seconds)
         finally:
             self._idle.put_nowait(worker)
             self._usual += 0.1 * (time.monotonic() - began - self._usual)
-        return answer
 
 
-class _Worker:
+class Worker:
     """One process; where it has ended it is started again by the next photo."""
 
     def __init__(self, detector: Path) -> None:
-        self._command = [sys.executable, "-m", "tag2box.serving.worker", str(detector)]
-        self._process: subprocess.Popen[str] | None = None
+        self._detector = detector
+        self.process: SpawnProcess | None = None
+        self._pipe: Connection[bytes, bytes]
         self.stale = False
 
     def start(self) -> tuple[str, ...]:
         """Start it and wait until it is ready; the classes that it knows."""
+        self.stop()
         self.stale = False
-        self._process = subprocess.Popen(
-            self._command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            encoding="utf-8",
-            env=child_environment(ONE_THREAD),
-            start_new_session=True,  # Ctrl+C is for the server, which then ends it
-        )
-        answer = self._hear(self._process)
-        if answer is None or "error" in answer:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, other = context.Pipe()
+        self.process = context.Process(target=work, args=(other, str(self._detector)), daemon=True)
+        with safe_children(), other:
+            self.process.start()
+        answer = self._receive(None)
+        if "error" in answer:
             self.stop()
-            raise Tag2BoxError(answer["error"] if answer else "a worker did not start: its error is above")
+            raise Tag2BoxError(answer["error"])
         return tuple(answer["classes"])
 
     def ask(self, photo: Path, seconds: float) -> dict[str, Any]:
-        """What it says of the photo. After `seconds` it is ended: nothing else stops a decoder."""
-        if self.stale or self._process is None or self._process.poll() is not None:
-            self.stop()
+        """What it answers about the photo. After `seconds` it is ended: nothing else stops a decoder."""
+        if self.stale or self.process is None or not self.process.is_alive():
             self.start()
-        assert self._process is not None
-        process, late = self._process, threading.Event()
+        with suppress(OSError):  # it has ended: so there is no answer
+            self._pipe.send_bytes(json.dumps(str(photo)).encode())
+        return self._receive(seconds)
 
-        def end() -> None:
-            late.set()
-            process.kill()
-
-        timer = threading.Timer(seconds, end)
-        timer.start()
+    def _receive(self, seconds: float | None) -> dict[str, Any]:
         try:
-            answer = self._say(process, photo)
-        finally:
-            timer.cancel()
-        if answer is not None:
-            return answer
+            if self._pipe.poll(seconds):
+                return dict(json.loads(self._pipe.recv_bytes()))
+        except (EOFError, OSError):
+            self.stop()
+            raise DiedError("a worker ended: a decoder crashed, or memory ran out") from None
         self.stop()
-        if late.is_set():
-            raise TooSlowError(f"the image took more than {seconds:g} s")
-        raise DiedError("the image ended the process that looked at it: a decoder crashed, or memory ran out")
-
-    def _say(self, process: "subprocess.Popen[str]", photo: Path) -> dict[str, Any] | None:
-        assert process.stdin is not None
-        try:
-            process.stdin.write(json.dumps(str(photo)) + "\n")
-            process.stdin.flush()
-        except OSError:  # it has ended
-            return None
-        return self._hear(process)
-
-    @staticmethod
-    def _hear(process: "subprocess.Popen[str]") -> dict[str, Any] | None:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        return dict(json.loads(line)) if line.endswith("\n") else None
+        raise TooSlowError(f"the image took more than {seconds:g} s")
 
     def stop(self) -> None:
         """End it."""
-        if self._process is not None:
-            self._process.kill()
-            with suppress(OSError), self._process:  # closes its pipes; what it never read is lost
-                pass
-            self._process = None
+        process, self.process = self.process, None
+        if process is not None:
+            process.kill()
+            process.join()
+            self._pipe.close()

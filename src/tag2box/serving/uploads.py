@@ -31,18 +31,14 @@ async def received(request: Request, folder: Path) -> AsyncIterator[Path]:
     """The image of the request in a file of `folder`, removed afterwards."""
     path = folder / secrets.token_hex(16)
     try:
-        await _write(request, path)
+        with path.open("xb") as file:
+            async for piece in _pieces(request):
+                file.write(piece)
+            if not file.tell():
+                raise InputError(EXPECTED)
         yield path
     finally:
         path.unlink(missing_ok=True)
-
-
-async def _write(request: Request, path: Path) -> None:
-    with path.open("xb") as file:
-        async for piece in _pieces(request):
-            file.write(piece)
-        if not file.tell():
-            raise InputError(EXPECTED)
 
 
 async def _pieces(request: Request) -> AsyncIterator[bytes]:
@@ -56,9 +52,7 @@ async def _pieces(request: Request) -> AsyncIterator[bytes]:
         raise InputError(f"the form cannot be read: {EXPECTED}") from None
     try:
         upload = next((value for value in form.values() if isinstance(value, UploadFile)), None)
-        if upload is None:
-            raise InputError(EXPECTED)
-        while piece := await upload.read(PIECE):
+        while upload is not None and (piece := await upload.read(PIECE)):
             yield piece
     finally:
         await form.close()

@@ -1,6 +1,7 @@
-"""Answers as JSON, and errors as one line of it."""
+"""Answers as JSON, errors as one line of it, and what is read out of a request."""
 
 import json
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +12,8 @@ from starlette.responses import Response
 from tag2box.errors import InputError, Tag2BoxError
 
 NOT_KEPT = {"cache-control": "no-store"}
+# Digits of a whole number in JSON: what is longer is no number of ours, and no float can hold 400.
+MOST_DIGITS = 30
 
 
 def as_json(content: Any, status: int = 200, headers: Mapping[str, str] = NOT_KEPT) -> Response:
@@ -30,9 +33,41 @@ async def body_as_json(request: Request) -> Any:
     if request.headers.get("content-type", "").partition(";")[0] != "application/json":
         raise InputError("expected JSON")
     try:
-        return json.loads(await request.body())
+        body = await request.body()
+        return json.loads(body, parse_int=_whole_number, parse_float=_number, parse_constant=_number)
     except (ValueError, RecursionError):
-        raise InputError("expected JSON") from None
+        raise InputError("expected JSON, with numbers that are finite and not too long") from None
+
+
+def _whole_number(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise ValueError("too long")
+    return int(digits)
+
+
+def _number(text: str) -> float:
+    if not math.isfinite(number := float(text)):
+        raise ValueError("not finite")
+    return number
+
+
+def number_in(query: Mapping[str, str], name: str, default: float) -> float:
+    """The number of that name in the query of an address; `InputError` where it is none."""
+    try:
+        number = float(query.get(name, default))
+    except ValueError:
+        number = math.nan
+    if math.isnan(number):
+        raise InputError(f"{name} must be a number, but it is {query[name][:40]!r}")
+    return number
+
+
+def index_in(path: Mapping[str, str], name: str, n: int) -> int:
+    """The number of that name in a path, from 0 to n - 1; 404 where it is none."""
+    text = path[name]
+    if not (text.isdecimal() and text.isascii() and len(text) < 10 and int(text) < n):
+        raise HTTPException(404, f"there is none here: expected a number from 0 to {n - 1}")
+    return int(text)
 
 
 async def _failed(_request: Request, wrong: Exception) -> Response:

@@ -4,9 +4,9 @@ const MOST = 200; // photos in one request
 const $ = (id) => document.getElementById(id);
 
 export class Grid {
-  constructor(store, version, open, hue) {
-    Object.assign(this, { store, version, open, hue, focused: 0 });
-    this.view = $("grid-view");
+  constructor(store, version, open, color) {
+    Object.assign(this, { store, version, open, color, focused: 0 });
+    this.view = $("grid-scroll");
     this.element = $("grid");
     this.cells = new Map();
     this.view.addEventListener("scroll", () => this.draw(), { passive: true });
@@ -35,8 +35,10 @@ export class Grid {
     this.cells.clear();
   }
 
-  draw() {
-    if (this.view.hidden) return;
+  // anew: what is said of photos in sight may have changed.
+  draw(anew = false) {
+    if ($("grid-view").hidden) return;
+    if (anew) this.clear();
     const { columns, side } = this;
     const total = this.store.list.length;
     this.element.style.height = `${Math.ceil(total / columns) * side}px`;
@@ -94,7 +96,7 @@ export class Grid {
     for (const box of record.boxes.filter((each) => each.state !== "rejected")) {
       const mark = document.createElement("i");
       mark.className = box.state;
-      mark.style.setProperty("--hue", this.hue(box.class));
+      mark.style.setProperty("--color", this.color(box.class));
       const [x1, y1, x2, y2] = box.xyxy.map((value) => value * scale);
       Object.assign(mark.style, { left: `${x1}px`, top: `${y1}px`, width: `${x2 - x1}px`, height: `${y2 - y1}px` });
       frame.append(mark);

@@ -5,22 +5,35 @@ import { Grid } from "./grid.js";
 import { fillHelp, listen } from "./keys.js";
 import { showFigures, showLearning, showPhoto } from "./panel.js";
 import { Stage } from "./stage.js";
-import { Store } from "./store.js";
+import { Store, tagOf } from "./store.js";
 
 const $ = (id) => document.getElementById(id);
 let start;
 let mapOn = false;
 let awaited; // the photo to go to
 let order; // the last that was asked for
+let chosen = {}; // the class that a person chose last, and the photo that it was chosen in
 
 const queue = new Queue(tell, taken);
 const store = new Store((events) => queue.add(events));
 const stage = new Stage((changes) => act(changes), () => showSide());
-const hue = (name) => `${(start.classes.indexOf(name) * 137.5 + 210) % 360}`;
+const color = (name) => start.colors[start.classes.indexOf(name)] ?? "#888";
 const version = () => start.key;
-const grid = new Grid(store, version, (at) => openGrid(false, at), hue);
-stage.hue = hue;
-stage.drawClass = () => $("class").value || start.classes.find((c) => store.photo.tags[c] === 1) || start.classes[0];
+const grid = new Grid(store, version, (at) => openGrid(false, at), color);
+stage.color = color;
+stage.drawClass = drawClass;
+
+// The class of the next box: the one that was chosen last, where the photo has it or it was chosen here.
+function drawClass() {
+  const { photo } = store;
+  const has = (name) => tagOf(photo, name) === 1;
+  if (chosen.name && (chosen.photo === photo.sha256 || has(chosen.name))) return chosen.name;
+  return $("class").value || start.classes.find(has) || chosen.name || start.classes[0];
+}
+
+function choose(name) {
+  chosen = { name, photo: store.photo.sha256 };
+}
 
 const checksTags = () => $("order").value === "tags";
 
@@ -49,6 +62,7 @@ function taken(answer, last) {
   showFigures(answer.figures, start.figures_before);
   showProgress(answer.reviewed);
   tell("saved", false);
+  grid.draw(true);
   if (awaited) jump(awaited);
   else if (store.photo) show();
 }
@@ -69,10 +83,14 @@ function show() {
 
 function showSide() {
   const select = (id) => stage.select(id);
-  const rename = (box, name) => act([stage.change(box.id, name, box.xyxy)]);
+  const rename = (box, name) => {
+    choose(name);
+    act([stage.change(box.id, name, box.xyxy)]);
+  };
   const setTag = (name, tag) => act([{ set: "tag", photo: store.photo.sha256, class: name, tag }]);
   const focused = document.activeElement?.dataset.tag;
-  showPhoto(store.photo, start.classes, stage.selected, { select, rename, setTag, hue, asked: checksTags() });
+  const about = { select, rename, setTag, color, asked: checksTags(), next: drawClass() };
+  showPhoto(store.photo, start.classes, stage.selected, about);
   if (focused) document.querySelector(`[data-tag="${CSS.escape(focused)}"]`)?.focus();
 }
 
@@ -117,7 +135,7 @@ async function filter() {
   store.list = photos;
   const anew = checksTags() && order !== "tags"; // what is most suspect, not the photo in sight
   order = $("order").value;
-  await go(anew ? 0 : Math.max(store.list.indexOf(here), 0));
+  await go(anew ? 0 : Math.max(store.list.indexOf(here), 0)); // at first: the next photo to do
   if (latest !== filters) return;
   if (!$("grid-view").hidden) grid.show();
   document.body.dataset.listed = query;
@@ -150,6 +168,22 @@ function judgeTag(flip) {
   act([{ set: "tag", photo: store.photo.sha256, class: suspect.class, tag }]);
   say(`${suspect.class}: ${flip ? "changed" : "kept"}`);
   go(store.at + 1);
+}
+
+// All boxes of the listed photos that nobody has judged and that are at least so sure.
+async function acceptSure() {
+  const least = Number($("least").value) / 100;
+  const changes = [];
+  for (let i = 0; i < store.list.length; i += 200) {
+    const { photos } = await get(`photos?n=${store.list.slice(i, i + 200).join(",")}`);
+    for (const { sha256: photo, boxes } of photos) {
+      const sure = boxes.filter((box) => box.state === "open" && box.confidence >= least);
+      changes.push(...sure.map((box) => ({ set: "box", photo, box: box.id, class: box.class, xyxy: box.xyxy, state: "accepted" })));
+    }
+  }
+  store.acceptAll(changes);
+  $("accepted").textContent = changes.length === 1 ? "1 box accepted" : `${changes.length} boxes accepted`;
+  grid.show();
 }
 
 function stepBox(by) {
@@ -199,8 +233,8 @@ const actions = {
     if (stage.drawing) stage.drawInMiddle();
     stage.setDrawing(!stage.drawing);
   },
-  undo: () => jump(store.undo()),
-  redo: () => jump(store.redo()),
+  undo: () => jump(store.undo()).then(() => grid.draw(true)),
+  redo: () => jump(store.redo()).then(() => grid.draw(true)),
   map() {
     mapOn = !mapOn;
     showMap();
@@ -210,8 +244,11 @@ const actions = {
   nudge: (dx, dy, resize) => stage.nudge(dx, dy, resize),
   gridStep: (dx, dy) => grid.step(dx, dy),
   rename(c) {
-    const box = stage.box;
-    if (box && start.classes[c]) act([stage.change(box.id, start.classes[c], box.xyxy)]);
+    const [box, name] = [stage.box, start.classes[c]];
+    if (!name || !store.photo) return;
+    choose(name);
+    if (box) act([stage.change(box.id, name, box.xyxy)]);
+    else showSide(); // the next box is of this class
   },
   keepTag: () => judgeTag(false),
   flipTag: () => judgeTag(true),
@@ -223,6 +260,7 @@ const actions = {
   filters: () => $("order").focus(),
   search: () => $("search").focus(),
   learn: () => learn(),
+  acceptSure: () => acceptSure(),
   help() {
     $("help").showModal();
     $("help").scrollTop = 0; // the button that closes it has the focus, at its end
@@ -256,9 +294,9 @@ async function begin() {
   document.title = `${start.run} · tag2box review`;
   $("run-name").textContent = $("run-name").title = start.run;
   showProgress(start.reviewed);
-  const chosen = $("class").value || new URLSearchParams(location.search).get("class") || "";
+  const wanted = $("class").value || new URLSearchParams(location.search).get("class") || "";
   $("class").replaceChildren(new Option("all", ""), ...start.classes.map((name) => new Option(name, name)));
-  $("class").value = start.classes.includes(chosen) ? chosen : "";
+  $("class").value = start.classes.includes(wanted) ? wanted : "";
   showFigures(start.figures, start.figures_before);
   $("learned").textContent = start.moved === null ? "" : `Boxes moved in ${start.moved} photos: “Show: moved by learning”.`;
   const items = (lines) => lines.map((line) => Object.assign(document.createElement("li"), { textContent: line }));

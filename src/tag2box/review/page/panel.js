@@ -1,17 +1,29 @@
 // The side: the boxes and tags of the photo, how good the run is, and learning again.
 
 import { describe } from "./stage.js";
+import { tagOf } from "./store.js";
 
 const $ = (id) => document.getElementById(id);
 
-export function showPhoto(photo, classes, selected, { select, rename, setTag, hue, asked }) {
+export function showPhoto(photo, classes, selected, { select, rename, setTag, color, asked, next }) {
   $("name").textContent = photo.name;
   const words = { open: "not reviewed", reviewed: "reviewed", skipped: "skipped" };
   $("about").textContent = `${words[photo.state]}${photo.random ? " · drawn at random" : ""}`;
   $("about").className = photo.state;
-  $("box-list").replaceChildren(...photo.boxes.map((box) => boxRow(box, classes, selected, { select, rename, hue })));
-  $("tags").replaceChildren(...classes.map((name, n) => tagRow(name, n, photo.tags[name], setTag)));
+  $("box-list").replaceChildren(...photo.boxes.map((box) => boxRow(box, classes, selected, { select, rename, color })));
+  $("tags").replaceChildren(...classes.map((name, n) => tagRow(name, n, tagOf(photo, name), setTag)));
+  $("next-class").textContent = next;
+  $("next-class").style.setProperty("--color", color(next));
+  const box = photo.boxes.find((each) => each.id === selected);
+  $("teaches").textContent = box ? teaches(box) : "";
   showSuspect(photo.suspect, asked);
+}
+
+// What learning takes from the selected box.
+function teaches({ class: name, state, found }) {
+  if (state !== "rejected") return "";
+  const origin = found ? "Rejected" : "Removed";
+  return `${origin}: learning takes this place for “no ${name}”. Is there one, and only the box is off? Move it instead.`;
 }
 
 // The tag of the photo that is most likely wrong, and why. asked: a person wants to check tags.
@@ -27,10 +39,10 @@ function showSuspect(suspect, asked) {
   $("suspect-text").textContent = `This photo ${says} “${suspect.class}”, but by the other photos it ${others}.${sure}`;
 }
 
-function boxRow(box, classes, selected, { select, rename, hue }) {
+function boxRow(box, classes, selected, { select, rename, color }) {
   const row = document.createElement("li");
   row.className = `${box.state}${box.id === selected ? " selected" : ""}`;
-  row.style.setProperty("--hue", hue(box.class));
+  row.style.setProperty("--color", color(box.class));
   const button = document.createElement("button");
   button.textContent = describe(box);
   button.addEventListener("click", () => select(box.id));
@@ -112,11 +124,16 @@ export function showLearning(status) {
   $("learn").disabled = working;
   $("learning").hidden = !working;
   if (working) {
-    $("learning").value = status.total ? status.done / status.total : 0;
-    $("learning-text").textContent = `${status.label}: ${status.done} of ${status.total}`;
+    const left = status.left === null ? "" : `, about ${time(status.left)} left`;
+    $("learning").value = status.share;
+    $("learning-text").textContent = `${status.label}${left}`;
   } else if (status.state === "failed") {
     $("learning-text").textContent = `It failed: ${status.reason}`;
   } else if (status.state === "done") {
-    $("learning-text").textContent = `Learned in ${status.seconds} s.`;
+    $("learning-text").textContent = `Learned in ${time(status.seconds)}.`;
   }
+}
+
+function time(seconds) {
+  return seconds < 90 ? `${Math.max(1, Math.round(seconds))} s` : `${Math.round(seconds / 60)} min`;
 }

@@ -2,7 +2,7 @@
 
 import { newId } from "./api.js";
 
-const HANDLES = ["nw", "ne", "sw", "se"];
+const HANDLES = ["n", "s", "w", "e", "nw", "ne", "sw", "se"]; // corners lie over edges
 const SMALLEST = 4; // pixels of the photo
 const MARGIN = 24; // around the photo, for the handles and names of boxes at its edge
 const $ = (id) => document.getElementById(id);
@@ -15,6 +15,7 @@ export class Stage {
     this.fingers = new Map();
     this.element.addEventListener("pointerdown", (event) => this.down(event));
     this.element.addEventListener("pointermove", (event) => this.move(event));
+    this.element.addEventListener("pointerleave", () => this.guide(null));
     for (const name of ["pointerup", "pointercancel"]) {
       this.element.addEventListener(name, (event) => this.up(event, name === "pointercancel"));
     }
@@ -88,6 +89,12 @@ export class Stage {
     };
   }
 
+  // Where the whole photo is in sight there is nothing to pan: a drag beside the boxes draws one.
+  drawsAt(event) {
+    const whole = this.view.scale <= this.smallest * 1.01;
+    return this.drawing || (event.pointerType !== "touch" && whole && !event.target.closest(".box"));
+  }
+
   down(event) {
     if (!this.photo || event.button > 0) return;
     this.fingers.set(event.pointerId, this.at(event));
@@ -99,7 +106,7 @@ export class Stage {
     }
     const start = this.inPhoto(this.at(event));
     const target = event.target.closest(".box");
-    if (this.drawing) {
+    if (this.drawsAt(event)) {
       this.gesture = { kind: "draw", start, xyxy: null };
     } else if (target) {
       if (this.selected !== target.dataset.id) this.select(target.dataset.id);
@@ -112,6 +119,7 @@ export class Stage {
   }
 
   move(event) {
+    if (this.photo) this.guide(this.drawsAt(event) ? this.at(event) : null);
     if (!this.fingers.has(event.pointerId)) return;
     if (this.fingers.size === 2) {
       this.pinch(event);
@@ -129,7 +137,16 @@ export class Stage {
     const here = this.inPhoto(now);
     if (gesture.kind === "draw") gesture.xyxy = between(gesture.start, here);
     else gesture.xyxy = shifted(gesture.from, here.x - gesture.start.x, here.y - gesture.start.y, gesture.handle, this.photo);
+    this.guide(gesture.kind === "move" ? null : now);
     this.draw();
+  }
+
+  // Lines across the photo through the point, which show what a new side will touch.
+  guide(point) {
+    $("guides").hidden = !point;
+    if (!point) return;
+    $("guides").style.setProperty("--x", `${point.x}px`);
+    $("guides").style.setProperty("--y", `${point.y}px`);
   }
 
   pinch(event) {
@@ -147,6 +164,7 @@ export class Stage {
     if (!this.fingers.delete(event.pointerId)) return;
     const gesture = this.gesture;
     this.gesture = null;
+    this.guide(null);
     if (gesture?.xyxy && !cancelled && isBox(gesture.xyxy)) {
       const old = this.box;
       const id = gesture.kind === "draw" ? newId() : old.id;
@@ -155,6 +173,7 @@ export class Stage {
       this.setDrawing(false);
       this.act([this.change(id, name, gesture.xyxy)]);
     } else {
+      if (gesture?.kind === "draw") this.select(null); // a click beside the boxes
       this.draw();
     }
   }
@@ -206,6 +225,7 @@ export class Stage {
     if (this.gesture?.kind === "draw" && this.gesture.xyxy) {
       const fresh = document.createElement("div");
       fresh.className = "box accepted selected";
+      fresh.style.setProperty("--color", this.color(this.drawClass()));
       this.place(fresh, this.gesture.xyxy);
       elements.push(fresh);
     }
@@ -223,7 +243,7 @@ export class Stage {
     element.setAttribute("role", "button");
     element.setAttribute("aria-pressed", selected);
     element.setAttribute("aria-label", describe(box));
-    element.style.setProperty("--hue", this.hue(box.class));
+    element.style.setProperty("--color", this.color(box.class));
     element.addEventListener("focus", () => this.selected !== box.id && this.select(box.id));
     const label = document.createElement("span");
     label.textContent = box.confidence === null ? box.class : `${box.class} ${Math.round(box.confidence * 100)} %`;
@@ -235,7 +255,8 @@ export class Stage {
 }
 
 export function describe(box) {
-  const sure = box.confidence === null ? "drawn" : `${Math.round(box.confidence * 100)} %`;
+  const origin = box.found ? "found earlier" : "drawn"; // before the run learned again it was elsewhere
+  const sure = box.confidence === null ? origin : `${Math.round(box.confidence * 100)} %`;
   return `${box.class}, ${sure}, ${box.state === "open" ? "not judged" : box.state}`;
 }
 
@@ -253,15 +274,14 @@ function isBox([x1, y1, x2, y2]) {
   return x2 - x1 >= SMALLEST && y2 - y1 >= SMALLEST;
 }
 
-// The box moved, or one corner of it, within the photo.
-function shifted([x1, y1, x2, y2], dx, dy, corner, { width, height }) {
-  if (!corner) {
-    const x = Math.min(Math.max(dx, -x1), width - x2);
-    const y = Math.min(Math.max(dy, -y1), height - y2);
+// The box moved, or its sides at one handle ("n", "se"), within the photo.
+function shifted([x1, y1, x2, y2], dx, dy, handle, { width, height }) {
+  const clamp = (value, least, most) => Math.min(Math.max(value, least), most);
+  if (!handle) {
+    const [x, y] = [clamp(dx, -x1, width - x2), clamp(dy, -y1, height - y2)];
     return [x1 + x, y1 + y, x2 + x, y2 + y];
   }
-  const clamp = (value, most) => Math.min(Math.max(value, 0), most);
-  const a = { x: corner.includes("w") ? x2 : x1, y: corner.includes("n") ? y2 : y1 };
-  const b = { x: corner.includes("w") ? x1 : x2, y: corner.includes("n") ? y1 : y2 };
-  return between(a, { x: clamp(b.x + dx, width), y: clamp(b.y + dy, height) });
+  const side = (name, value, by, most) => (handle.includes(name) ? clamp(value + by, 0, most) : value);
+  const a = { x: side("w", x1, dx, width), y: side("n", y1, dy, height) };
+  return between(a, { x: side("e", x2, dx, width), y: side("s", y2, dy, height) });
 }

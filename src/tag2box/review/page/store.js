@@ -3,6 +3,14 @@
 import { get, newId } from "./api.js";
 
 const KEPT = 300; // records, so that memory stays bounded
+const MOST_EVENTS = 200; // in one request
+
+// The tag of a class as learning takes it: as it was set, or as the boxes say, or as the data has it.
+export function tagOf(photo, name) {
+  if (name in photo.tags) return photo.tags[name];
+  if (photo.boxes.some((box) => box.class === name && box.state === "accepted")) return 1;
+  return photo.state === "reviewed" ? -1 : photo.own_tags[name];
+}
 
 export class Store {
   constructor(send) {
@@ -15,6 +23,15 @@ export class Store {
 
   get photo() {
     return this.records.get(this.number);
+  }
+
+  // Accept boxes of many photos in one step: of most of them there are no records here.
+  acceptAll(changes) {
+    if (!changes.length) return;
+    const back = changes.map((change) => ({ ...change, state: "open" }));
+    this.done.push({ photo: changes[0].photo, forth: changes, back });
+    this.undone = [];
+    this.apply(changes);
   }
 
   // The records that are here of a photo, by its content: it may be there twice.
@@ -77,17 +94,16 @@ export class Store {
 
   apply(changes) {
     changes.forEach((change) => this.show(change));
-    this.send(changes.map((change) => ({ ...change, id: newId() })));
+    for (let i = 0; i < changes.length; i += MOST_EVENTS) {
+      this.send(changes.slice(i, i + MOST_EVENTS).map((change) => ({ ...change, id: newId() })));
+    }
   }
 
   // The change that takes this one back.
   inverse(change) {
     const [photo] = this.of(change.photo);
     if (change.set === "photo") return { ...change, state: photo.state };
-    if (change.set === "tag") {
-      const now = photo.tags[change.class];
-      return { ...change, tag: now === photo.own_tags[change.class] ? null : now };
-    }
+    if (change.set === "tag") return { ...change, tag: photo.tags[change.class] ?? null };
     const box = photo.boxes.find((other) => other.id === change.box);
     if (!box) return { ...change, state: "open" };
     return { ...change, class: box.class, xyxy: [...box.xyxy], state: box.state };
@@ -101,7 +117,8 @@ export class Store {
   showIn(photo, change) {
     if (change.set === "photo") photo.state = change.state;
     if (change.set === "tag") {
-      photo.tags[change.class] = change.tag ?? photo.own_tags[change.class];
+      if (change.tag === null) delete photo.tags[change.class];
+      else photo.tags[change.class] = change.tag;
       if (photo.suspect?.class === change.class) photo.suspect = null; // it was looked at
     }
     if (change.set !== "box") return;

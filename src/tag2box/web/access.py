@@ -1,4 +1,4 @@
-"""`Guard`: what stands before a server. Whoever is not meant to be here gets no further.
+"""`AccessMiddleware`: which requests reach a server.
 
 The address may hold a token; Host and Origin must be the server's own, so that no other site's page and no
 name that was pointed at this machine gets an answer; bodies are limited in size and time; the browser is told
@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 
 from tag2box.web.answers import error
@@ -25,7 +26,6 @@ Send = Callable[[Message], Awaitable[None]]
 EVERYWHERE = frozenset({"0.0.0.0", "::"})
 # Bytes of a request's body to a page: 200 events take less than a fifth.
 MOST_BYTES = 256 * 1024
-# What is said to those who are refused.
 REASONS = {
     403: "asked by the page of another site",
     404: "not here: is the token of the address right?",
@@ -48,11 +48,11 @@ HEADERS = {
 
 
 @dataclass(frozen=True)
-class Door:
-    """Where a server listens, and who may come in.
+class Access:
+    """Where a server listens, and which requests it takes.
 
     token: what every path begins with; "" for none. names: further hosts that it may be asked as.
-    most_bytes, seconds: for the body of a request. for_pages: only its own page changes anything; programs,
+    most_bytes, seconds: of the body of a request. for_pages: only its own page changes anything; programs,
     which send no Origin, do not.
     """
 
@@ -69,85 +69,80 @@ class Door:
         """What every path begins with."""
         return f"/{self.token}/" if self.token else "/"
 
+    def is_own(self, host: str) -> bool:
+        """Whether a Host header names this server: a name that somebody else's DNS pointed here does not.
 
-class Guard:
+        Starlette's TrustedHostMiddleware looks at no port, and has no word for any address of this machine.
+        """
+        name, _, port = host.lower().rpartition(":")
+        if {host.lower(), name} & {known.lower() for known in self.names}:
+            return True
+        if port != str(self.port):
+            return False
+        if name in {"127.0.0.1", "localhost", "[::1]", self.host.lower()}:
+            return True
+        return self.host in EVERYWHERE and (name == socket.gethostname().lower() or _is_address(name))
+
+
+class AccessMiddleware:
     """An ASGI application around another: requests that may pass reach it without the token in their path."""
 
-    def __init__(self, app: Any, door: Door) -> None:
-        self.app, self.door = app, door
+    def __init__(self, app: Any, access: Access) -> None:
+        self.app, self.access = app, access
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] == "lifespan":
-            await self.app(scope, receive, send)
-            return
         if scope["type"] != "http":  # no web sockets here
             return
-        headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in scope["headers"]}
-        if status := self._objection(scope, headers):
+        if status := self._objection(scope, Headers(scope=scope)):
             await error(REASONS[status], status)(scope, receive, _with_headers(send))
             return
-        path = scope["path"][len(self.door.start) - 1 :]
+        path = scope["path"][len(self.access.start) - 1 :]
         inside = {**scope, "path": path, "raw_path": path.encode()}
-        await self.app(inside, _limited(receive, self.door), _with_headers(send))
+        await self.app(inside, _limited(receive, self.access), _with_headers(send))
 
-    def _objection(self, scope: MutableMapping[str, Any], headers: dict[str, str]) -> int | None:
+    def _objection(self, scope: MutableMapping[str, Any], headers: Headers) -> int | None:
         """The status to refuse with; None where the request may pass."""
         host, origin = headers.get("host", ""), headers.get("origin")
-        if not self._is_ours(host):
+        if not self.access.is_own(host):
             return 421
-        if origin is not None and origin != f"http://{host}":
+        reads = scope["method"] in {"GET", "HEAD"}
+        if origin != f"http://{host}" and (origin is not None or (self.access.for_pages and not reads)):
             return 403
-        reading = scope["method"] in {"GET", "HEAD"}
-        if self.door.for_pages and not reading and origin is None:
-            return 403
-        navigates = reading and headers.get("sec-fetch-mode") == "navigate"
+        navigates = reads and headers.get("sec-fetch-mode") == "navigate"
         if headers.get("sec-fetch-site", "none") not in {"none", "same-origin"} and not navigates:
             return 403
         length = headers.get("content-length", "0")
-        if not length.isdecimal() or int(length) > self.door.most_bytes:
+        if not (length.isdecimal() and len(length) < 20 and int(length) <= self.access.most_bytes):
             return 413
-        start = self.door.start
+        start = self.access.start
         given = scope["path"][: len(start)]
         return None if secrets.compare_digest(given.encode(), start.encode()) else 404
-
-    def _is_ours(self, host: str) -> bool:
-        """Whether a Host header names this server: a name that somebody else's DNS pointed here does not."""
-        name, _, port = host.rpartition(":")
-        if {host.lower(), name.lower()} & {known.lower() for known in self.door.names}:
-            return True
-        if port != str(self.door.port):
-            return False
-        if name.lower() in {"127.0.0.1", "localhost", "[::1]", self.door.host.lower()}:
-            return True
-        if self.door.host not in EVERYWHERE:
-            return False
-        return name.lower() == socket.gethostname().lower() or _is_address(name.strip("[]"))
 
 
 def _is_address(name: str) -> bool:
     try:
-        ipaddress.ip_address(name)
+        ipaddress.ip_address(name.strip("[]"))
     except ValueError:
         return False
     return True
 
 
-def _limited(receive: Receive, door: Door) -> Receive:
+def _limited(receive: Receive, access: Access) -> Receive:
     """`receive` that ends a body which is longer than it said, or does not come."""
-    taken, deadline = 0, asyncio.get_running_loop().time() + door.seconds
+    n_bytes, deadline = 0, asyncio.get_running_loop().time() + access.seconds
     coming = True
 
     async def limited() -> Message:
-        nonlocal taken, coming
+        nonlocal n_bytes, coming
         try:
             async with asyncio.timeout_at(deadline if coming else None):
                 message = await receive()
         except TimeoutError:
-            raise HTTPException(408, f"the request took more than {door.seconds:g} s to arrive") from None
-        taken += len(message.get("body", b""))
+            raise HTTPException(408, f"the request took more than {access.seconds:g} s to arrive") from None
+        n_bytes += len(message.get("body", b""))
         coming = message.get("more_body", False)
-        if taken > door.most_bytes:
+        if n_bytes > access.most_bytes:
             raise HTTPException(413, REASONS[413])
         return message
 

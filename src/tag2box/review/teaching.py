@@ -1,4 +1,4 @@
-"""`ReviewBoxes`: the boxes that a run found in its photos, and in which order to look at them.
+"""`TeachingOrder`: in which order to look at the photos of a run, and how much in doubt each box is.
 
 A box is in doubt where a window elsewhere in the photo scores nearly as much. What teaches most is in doubt,
 and of classes of which little was seen: the next photo is the one whose boxes are worth most, each by its
@@ -14,86 +14,68 @@ from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
 from tag2box.errors import Tag2BoxError
-from tag2box.run.folder import RunFolder, mined_windows
+from tag2box.run.annotations import sorted_boxes
+from tag2box.run.folder import RunFolder
 from tag2box.runtime.files import locked
 from tag2box.runtime.keys import call_key
 from tag2box.runtime.packing import stored
 from tag2box.runtime.parts import DamagedError
 from tag2box.runtime.progress import Progress, silent
 
-VERSION = 6
+VERSION = 7
 # Seconds to wait for another page that keeps the same.
 PATIENCE = 30.0
 # Photos that are chosen one after the other; those behind them come by what they are worth then.
 CHOSEN = 2000
-# Another place: a window that overlaps the found one by less.
+# Another place: a window that overlaps the chosen one by less.
 ELSEWHERE = 0.5
 
 
 @stored
 @dataclass(frozen=True)
-class ReviewBoxes:
-    """image, label: (n,); xyxy: (n, 4); confidence, doubt: (n,), 0 to 1; order: photos, by what they teach.
+class TeachingOrder:
+    """doubt: (n,), 0 to 1, of each box of the run; order: the photos that have boxes, by what they teach."""
 
-    The boxes of a photo stand together, in the order of photos.
-    """
-
-    image: NDArray[np.intp]
-    xyxy: NDArray[np.float32]
-    label: NDArray[np.intp]
-    confidence: NDArray[np.float64]
     doubt: NDArray[np.float64]
     order: NDArray[np.intp]
 
-    def __len__(self) -> int:
-        return len(self.image)
 
-
-def load_boxes(run: RunFolder, progress: Progress = silent) -> ReviewBoxes:
-    """The boxes of a finished run, kept in its folder."""
+def load_order(run: RunFolder, progress: Progress = silent) -> TeachingOrder:
+    """That of a finished run, kept in its folder."""
     key = review_key(run)
     with suppress(DamagedError):  # it is made again
         if run.store.has("review", key):
-            kept: ReviewBoxes = run.store.load("review", key)
+            kept: TeachingOrder = run.store.load("review", key)
             return kept
-    boxes = review_boxes(run, progress)
+    order = make_order(run, progress)
     # Pages of several processes may be opened at once. Where there is no room to keep it, it is made anew.
     with suppress(Tag2BoxError), locked(run.folder / ".review.lock", "being written", wait=PATIENCE):
-        run.store.save("review", key, boxes)
-    return boxes
+        run.store.save("review", key, order)
+    return order
 
 
 def review_key(run: RunFolder) -> str:
-    """Under which they are kept."""
+    """Under which it is kept."""
     return call_key("review", VERSION, [run.keys[run.last_stage], run.keys["detector"]])
 
 
-def review_boxes(run: RunFolder, progress: Progress = silent) -> ReviewBoxes:
+def make_order(run: RunFolder, progress: Progress = silent) -> TeachingOrder:
     """One pass over the features of the photos that have a box."""
-    mined = mined_windows(run)
-    mined = mined[np.lexsort((mined.label, mined.image))]
-    described, detector = run.result("described"), run.detector
+    boxes, described, scorer = sorted_boxes(run), run.result("described"), run.detector.scorer
     windows = described.windows
-    margin = np.zeros(len(mined))
-    ends = np.searchsorted(mined.image, np.arange(len(run.images) + 1))
-    for i in np.unique(mined.image).tolist():
-        scores = detector.scorer(described.part(i, i + 1))
+    margin = np.zeros(len(boxes))
+    ends = np.searchsorted(boxes.image, np.arange(len(run.images) + 1))
+    for i in np.unique(boxes.image).tolist():
+        scores = scorer(described.part(i, i + 1))
         for n in range(ends[i], ends[i + 1]):
-            overlap = iou_matrix(windows[i], mined.xyxy[n][None])[:, 0]
-            scores_of_class = scores[:, mined.label[n]]
+            overlap = iou_matrix(windows[i], boxes.xyxy[n][None])[:, 0]
+            scores_of_class = scores[:, boxes.label[n]]
             away = scores_of_class[overlap < ELSEWHERE].max(initial=-np.inf)
             margin[n] = max(float(scores_of_class[overlap.argmax()] - away), 0.0)
         progress("what to look at first", i + 1, len(run.images))
     progress("what to look at first", len(run.images), len(run.images))
-    doubt = _doubt(margin, mined.label, len(run.images.classes))
-    return ReviewBoxes(
-        image=mined.image,
-        xyxy=mined.xyxy,
-        label=mined.label,
-        confidence=mined.score,
-        doubt=doubt,
-        order=teaching_order(mined.image, mined.label, doubt),
-    )
+    doubt = _doubt(margin, boxes.label, len(run.images.classes))
+    return TeachingOrder(doubt, teaching_order(boxes.image, boxes.label, doubt))
 
 
 def _doubt(margin: NDArray[np.float64], label: NDArray[np.intp], n_classes: int) -> NDArray[np.float64]:
