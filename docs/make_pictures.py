@@ -6,7 +6,6 @@
 The report is drawn by Chromium.
 """
 
-import re
 import shutil
 import subprocess
 import sys
@@ -18,11 +17,11 @@ from PIL import Image, ImageDraw, ImageFont, ImageOps
 
 from tag2box.boxes import iou_matrix
 from tag2box.data.reading import read_images
+from tag2box.detection.drawing import fitted
 from tag2box.run.folder import RunFolder, mined_windows
 
 SCENES, HEIGHT, GAP, LINE = 4, 240, 12, 30
 INK, PAPER = "#1b1f24", "white"
-COLORS = ("#0072b2", "#d55e00", "#009e73")  # Okabe and Ito 2008: told apart by people with any color vision
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
@@ -42,7 +41,9 @@ def tags_to_boxes(run, truth):
         tags = ", ".join(name for name, tag in zip(images.classes, images.tags[i], strict=True) if tag == 1)
         sheet.paste(photo, (x, LINE))
         write(pen, x, LINE + HEIGHT + 4, tags, 18)
-        sheet.paste(with_boxes(photo, found[found.image == i], scales[i]), (x, lower + LINE))
+        part = found[found.image == i]
+        drawn = fitted(part.plot(images.paths[i], min_score=0), max(photo.size))
+        sheet.paste(drawn, (x, lower + LINE))
         x += photo.width + GAP
     return ImageOps.expand(sheet, GAP, PAPER)
 
@@ -61,33 +62,11 @@ def is_right(box, truth):
     return bool((iou_matrix(box.xyxy, truth.xyxy[same]) >= 0.5).any())
 
 
-def with_boxes(photo, found, scale):
-    out = photo.copy()
-    pen = ImageDraw.Draw(out)
-    for box, label in zip(found.xyxy * scale, found.label, strict=True):
-        x1, y1, x2, y2 = (float(v) for v in box)
-        color, name = COLORS[label % len(COLORS)], found.classes[label]
-        pen.rectangle((x1, y1, x2 - 1, y2 - 1), outline=color, width=3)
-        right = pen.textbbox((x1 + 5, y2 - 19), name, font=ImageFont.load_default(14))[2]
-        pen.rectangle((x1, y2 - 20, right + 4, y2 - 1), fill=color)
-        pen.text((x1 + 5, y2 - 19), name, fill="white", font=ImageFont.load_default(14))
-    return out
-
-
 def write(pen, x, y, text, size):
     pen.text((x, y), text, fill=INK, font=ImageFont.load_default(size))
 
 
-def first_class(report):
-    """The report with the part of its first class alone."""
-    page = report.read_text()
-    part = re.search(r'<section aria-labelledby="class-1">.*?</section>', page, flags=re.DOTALL)[0]
-    return re.sub(
-        r"(<main[^>]*>).*(</main>)", lambda found: found[1] + part + found[2], page, flags=re.DOTALL
-    )
-
-
-def screenshot(page, width=1000, height=1160):
+def screenshot(page, width=1000, height=895):
     """The top of a page as Chromium shows it."""
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
@@ -104,7 +83,7 @@ def screenshot(page, width=1000, height=1160):
 def main(demo, out):
     truth = read_images(demo / "scenes/train", demo / "scenes/train/truth.json").truth
     tags_to_boxes(RunFolder(demo / "run"), truth).save(out / "tags-to-boxes.jpg", quality=85, optimize=True)
-    report = screenshot(first_class(demo / "run/report.html"))
+    report = screenshot((demo / "run/report.html").read_text(encoding="utf-8"))
     report.save(out / "report.jpg", quality=80, optimize=True)
 
 
