@@ -62,7 +62,7 @@ ROOMS = (
     *("errors", "names", "runtime", "boxes", "images"),
     *("data", "corrections", "windows", "networks", "description"),
     *("neighbors", "cover", "mil", "training"),
-    *("detection", "evaluation", "student", "config", "methods", "pipeline", "run", "exports"),
+    *("detector", "detection", "evaluation", "config", "methods", "pipeline", "run", "exports"),
     *("report", "web", "review", "serving", "reproduce", "demo", "cli"),
 )
 # Where something is learned, or made that learning reads.

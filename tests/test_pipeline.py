@@ -19,7 +19,6 @@ import tag2box as t2b
 from tag2box.boxes import iou_matrix
 from tag2box.config import Config
 from tag2box.description.photos import describe_photos, hash_photos, sample_photos
-from tag2box.detection.detector import detect_photos
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.images import Truth
 from tag2box.pipeline import learn
@@ -33,7 +32,6 @@ from tag2box.runtime.checks import Choice
 from tag2box.runtime.config import declarations, read_settings, settings, to_toml, toml_value
 from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store
-from tag2box.student.detecting import detect_by_student
 
 SOURCE = Path(t2b.__file__).parent
 STAGES = (
@@ -227,8 +225,13 @@ def others(kind, value):
 # The user's words for it decide nothing: what they name does, and that is in the key.
 NAMES = {"features.network", "features.device", "features.runtime", "features.cut"}
 # Chosen before a run is: by `METHODS`, and in the tags.
-# Those of the student are read when one is asked for.
-ELSEWHERE = {"method", "unknown", *(name for name, _ in declarations(CONFIG) if name.startswith("student."))}
+# Those of the network are read where there are photos enough for one (`detector`).
+ELSEWHERE = {
+    "method",
+    "unknown",
+    "detect.by",
+    *(name for name, _ in declarations(CONFIG) if name.startswith("detector.")),
+}
 
 
 @pytest.fixture(scope="module")
@@ -345,9 +348,6 @@ def test_every_stage_has_a_name_of_its_own(run, song, images):
     """Two of one name would take each other's results; and one of a new version takes no old ones."""
     declared = [line for path in SOURCE.rglob("*.py") for line in path.read_text().splitlines()]
     names = [line.split('"')[1] for line in declared if line.startswith("@stage(")]
-    # By the detector or by its student, read from one place: their versions keep the keys apart.
-    names.remove("detections")
-    assert detect_photos.stage[1] != detect_by_student.stage[1]
     assert len(names) == len(set(names))
     assert {*STAGES, *PAPER, "sample", "detections"} <= set(names)
 
@@ -537,7 +537,7 @@ def test_random_state_is_the_seed_of_every_stage_that_has_one(images, tmp_path):
     Tag2Box(CONFIG, out=tmp_path, n_jobs=1, random_state=7).fit(images)
     stored = settings(RunFolder(tmp_path).config)
     seeds = {name: value for name, value in stored if name.endswith(".seed")}
-    assert set(seeds) == {"windows.seed", "features.seed", "initial.seed", "retrain.seed", "student.seed"}
+    assert set(seeds) == {"windows.seed", "features.seed", "initial.seed", "retrain.seed", "detector.seed"}
     assert set(seeds.values()) == {7}
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from tag2box.detection.detector import Detector
     from tag2box.detection.reading import read_detections
     from tag2box.detection.suppression import detect_windows
+    from tag2box.detector.config import DetectorConfig
     from tag2box.errors import InputError, Tag2BoxError
     from tag2box.evaluation.record import CorLoc, Scores
     from tag2box.evaluation.scores import corloc, evaluate
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from tag2box.mil.smoothing import simplex_projection, smoothed_max
     from tag2box.neighbors.search import Neighbors, group_neighbors
     from tag2box.run.estimator import Tag2Box
-    from tag2box.student.config import StudentConfig
     from tag2box.training.initial import InitialConfig
     from tag2box.training.refinement import RefineConfig
     from tag2box.training.retraining import RetrainConfig
@@ -57,6 +57,7 @@ __all__ = [
     "DetectConfig",
     "Detections",
     "Detector",
+    "DetectorConfig",
     "FeaturesConfig",
     "ImageSet",
     "InitialConfig",
@@ -69,7 +70,6 @@ __all__ = [
     "RetrainConfig",
     "Scores",
     "SmoothLatentSVC",
-    "StudentConfig",
     "Tag2Box",
     "Tag2BoxError",
     "Truth",
@@ -105,6 +105,7 @@ _HOME = {
     "DetectConfig": "detection.config",
     "Detections": "detection.detections",
     "Detector": "detection.detector",
+    "DetectorConfig": "detector.config",
     "Described": "description.record",
     "Description": "description.description",
     "FeaturesConfig": "description.config",
@@ -119,7 +120,6 @@ _HOME = {
     "RetrainConfig": "training.retraining",
     "Scores": "evaluation.record",
     "SmoothLatentSVC": "mil.smooth_latent",
-    "StudentConfig": "student.config",
     "Tag2Box": "run.estimator",
     "Tag2BoxError": "errors",
     "Truth": "images",

@@ -6,10 +6,10 @@ from typing import Annotated
 from tag2box.cover.config import CoverConfig
 from tag2box.description.config import FeaturesConfig, MapsConfig
 from tag2box.detection.config import DetectConfig
+from tag2box.detector.config import DetectorConfig
 from tag2box.images import UNKNOWN
 from tag2box.runtime.checks import Choice
 from tag2box.runtime.config import Settings
-from tag2box.student.config import StudentConfig
 from tag2box.training.initial import InitialConfig
 from tag2box.training.refinement import RefineConfig
 from tag2box.training.retraining import RetrainConfig
@@ -48,8 +48,8 @@ class Config(Settings):
         The SVM on the boxes found.
     detect : DetectConfig
         The detections.
-    student : StudentConfig
-        The student, for other runtimes.
+    detector : DetectorConfig
+        The network that learns from the boxes.
 
     Examples
     --------
@@ -71,7 +71,7 @@ class Config(Settings):
     two_stream: TwoStreamConfig = field(default_factory=TwoStreamConfig)
     retrain: RetrainConfig = field(default_factory=RetrainConfig)
     detect: DetectConfig = field(default_factory=DetectConfig)
-    student: StudentConfig = field(default_factory=StudentConfig)
+    detector: DetectorConfig = field(default_factory=DetectorConfig)
 
     @classmethod
     def song2014(cls) -> "Config":

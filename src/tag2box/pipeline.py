@@ -21,6 +21,7 @@ from tag2box.description.photos import (
 from tag2box.description.resolving import DescriptionConfig, resolve
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector, detect_photos
+from tag2box.detector.learning import learn_network
 from tag2box.images import ImageSet, known_tags
 from tag2box.methods import METHODS
 from tag2box.runtime.stages import Run
@@ -72,11 +73,17 @@ def learn(
         judged = run(describe_boxes, photos, corrections.image, corrections.xyxy, description)
         learned = _corrected(learned, judged, corrections, config, run)
 
-    # 4. All that it takes to find the same objects in new photos: describe, score, select.
-    findings = learned.findings
-    return Detector(
-        images.classes, description, learned.scorer, findings.calibration, config.detect, findings.growth
-    )
+    # 4. A network that learns from these boxes, and finds others in new photos by one look at each.
+    network = None
+    if config.method == "two_stream" and config.detect.by == "network":
+        suppression = config.detect.iou_threshold, config.detect.vote_iou
+        known = learned, images.classes, config.detector, suppression, corrections
+        network = learn_network(run, photos, *known)
+
+    # 5. All that it takes to find the same objects in new photos.
+    found_by = replace(config.detect, by="windows" if network is None else "network")
+    calibration, growth = learned.findings.calibration, learned.findings.growth
+    return Detector(images.classes, description, learned.scorer, calibration, found_by, growth, network)
 
 
 def description_settings(config: Config) -> DescriptionConfig:

@@ -1,9 +1,11 @@
 """`Detector`: the same detections wherever its file goes, and nothing else is let in."""
 
+import json
 import pickle
 import subprocess
 import sys
 import zipfile
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from PIL import Image
 from scipy.special import logit
 from sklearn.datasets import load_sample_image
+from tests._convnets import random_convnet
 from tests._describing import random_object_maps
 
 import tag2box.detection.detector as detector_module
@@ -346,3 +349,61 @@ def test_what_a_person_judged_shifts_the_logits_of_its_class(detector, photo):
     sure, plain = replace(detector, calibration=calibration).detect(photo), detector.detect(photo)
     before, after = (logit(each.score) for each in (plain, sure))
     np.testing.assert_allclose(after, before + shift[plain.label], atol=1e-6)
+
+
+def mutants(content, arrays):
+    """The same file with one array or number of another shape, type or size."""
+    for name, array in arrays.items():
+        others = [array[..., :-1], array[:0], array.astype(complex), np.array(1.0, array.dtype)]
+        others += [np.full_like(array, 1e308 if array.dtype == np.float64 else 1e38), array.astype("U3")]
+        others += [array.astype(np.int16), np.full_like(array, np.nan), array[None]]
+        yield from (({**arrays, name: other}, content) for other in others if other is not array)
+    for place in _places(content):
+        for value in (None, 10**400, 1e308, "text", {"tuple": []}, {"array": next(iter(arrays))}):
+            changed = json.loads(json.dumps(content))
+            part = changed
+            for step in place[:-1]:
+                part = part[step]
+            part[place[-1]] = value
+            yield arrays, changed
+
+
+def _places(content, place=()):
+    if isinstance(content, dict | list):
+        items = content.items() if isinstance(content, dict) else enumerate(content)
+        for step, each in items:
+            yield from _places(each, (*place, step))
+    else:
+        yield place
+
+
+@pytest.mark.parametrize("kind", ["windows", "network"])
+def test_a_forged_file_with_a_right_checksum_is_refused_in_one_line_or_detects(detector, kind, tmp_path):
+    network = None if kind == "windows" else replace(random_convnet(3), classes=CLASSES)
+    detector = replace(detector, network=network)
+    content, arrays = pack(detector)
+    if network is not None:  # of its many weights of one kind, some
+        kept = ("network.weights.11.expand.W", "network.curves", "network.weights.boxes.1.b")
+        few = {name: array for name, array in arrays.items() if name.replace("_", ".") in kept}
+        assert len(few) == 3
+        forged = ((arrays | a, c) for a, c in mutants(content["fields"]["network"], few) if a is not few)
+        forged = ((a, content) for a, _ in forged)
+    else:
+        forged = mutants(content, arrays)
+    count, refused, lines = 0, 0, set()
+    photo = np.full((48, 64, 3), 128, np.uint8)
+    for own, body in forged:
+        count += 1
+        file = tmp_path / "d.npz"
+        file.write_bytes(with_header({"format": f"tag2box detector {FORMAT}", "content": body}, own))
+        try:
+            loaded = Detector.load(file)
+        except InputError as error:
+            refused += 1
+            lines.add(str(error))
+            continue
+        with suppress(InputError):
+            assert np.isfinite(loaded.detect(photo).score).all()
+    assert count > 20
+    assert not [line for line in lines if "\n" in line or "is not a detector that tag2box saved" not in line]
+    assert refused > count / 2

@@ -179,7 +179,7 @@ IN_PLACE = (
 # What its method does not read: no map, no context, no two streams.
 UNREAD = (
     *("maps.", "two_stream.", "retrain.", "features.crop", "features.size"),
-    "student.",  # learns from a detector, whatever its method
+    "detector.",
 )
 
 

@@ -30,9 +30,6 @@ Format = Annotated[
     str,
     typer.Option("--format", help="coco, coco-results, coco-folder, voc, comp4, yolo, csv, cvat, ..."),
 ]
-ByStudent = Annotated[
-    bool, typer.Option("--student", help="By the small network of `export --format onnx`: faster.")
-]
 
 
 def detect(
@@ -49,7 +46,6 @@ def detect(
         bool, typer.Option("--no-pictures", help="Draw no photos, write no page.")
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Open the page in the browser.")] = False,
-    student: ByStudent = False,
     workers: Workers = None,
     cluster: Cluster = None,
     on_error: OnError = "skip",
@@ -64,7 +60,6 @@ def detect(
     """
     from tag2box.exports.writing import check_target
     from tag2box.run.folder import RunFolder, detect_run
-    from tag2box.run.student import detect_student
     from tag2box.runtime.cluster import using
 
     kind, suffix = _checked(format_, out, min_score, all_, on_error)
@@ -77,8 +72,7 @@ def detect(
     check_target(target, kind, images.paths)
     with shown() as progress, using(cluster, folder.folder):
         images, seen = first_look(images, on_error, workers, progress, as_json)
-        find = detect_student if student else detect_run
-        detections = find(folder, images, workers=workers, progress=progress)
+        detections = detect_run(folder, images, workers=workers, progress=progress)
         kept = detections if all_ else detections.above(min_score)
         written = _write(kept, images, target, kind, None if no_pictures else page, workers, progress)
     answer = {"run": str(run), "images": len(images), **written, "look": seen.to_dict()}

@@ -32,14 +32,12 @@ def evaluate(
     truth: Annotated[Path, typer.Option(help="The data set with the true boxes.")],
     split: Split = None,
     metric: Annotated[str, typer.Option(help="voc07, voc10 or coco.")] = "voc07",
-    student: Annotated[bool, typer.Option("--student", help="What `detect --student` found.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare boxes with the true ones: average precision per class, and its mean.
 
     For a run, the boxes are those that `detect` found in the images of the truth. Where the truth covers the
     images that the run learned from, CorLoc is given too: the share of them whose best box is right.
-    The card and the report of the run have the figures of the detector, not those of its student.
 
     Example: tag2box evaluate runs/VOC2007 --truth VOC2007 --split test
     """
@@ -48,18 +46,16 @@ def evaluate(
     images = _with_truth(what, truth, split)
     answer: dict[str, Any] = {"metric": metric, "truth": redacted(str(truth)), "split": split}
     text, run = [], None
-    if student and not (what / "config.toml").is_file():
-        raise InputError("--student goes with a run folder: give that, or leave --student out")
     if (what / "config.toml").is_file():
         from tag2box.run.folder import RunFolder
 
         run = RunFolder(what)
         images = images.only([name for name in images.classes if name in run.images.classes])
-        detections, mined = _newest(run, images, student), None if student else _mined(run, images)
+        detections, mined = _newest(run, images), _mined(run, images)
         if detections is None and mined is None:
             raise InputError(
                 f"{what} has no boxes in these images: `tag2box detect {truth} --run {what}"
-                f"{f' --split {split}' if split else ''}{' --student' if student else ''}` finds them"
+                f"{f' --split {split}' if split else ''}` finds them"
             )
         if detections is not None and run.outdated:
             typer.echo(f"Note: {run.outdated}", err=True)
@@ -78,7 +74,7 @@ def evaluate(
             text.append(
                 f"The detections cover {seen} of {len(images)} images: objects in the others count as missed."
             )
-    if run is not None and not student:
+    if run is not None:
         _remember(run, truth, detections, images, answer)
     say(as_json, answer, "\n\n".join(text))
 
@@ -130,12 +126,12 @@ def _remember(
         write_card(run)
 
 
-def _newest(run: "RunFolder", images: "ImageSet", student: bool) -> "Detections | None":
+def _newest(run: "RunFolder", images: "ImageSet") -> "Detections | None":
     """What the run found in these images: in most of them; of equally many, what it found last."""
     from tag2box.run.same_photos import called_as
 
     known = set(images.ids)
-    detected = [(key, called_as(seen, images)) for key, seen in run.detected(student=student)]
+    detected = [(key, called_as(seen, images)) for key, seen in run.detected()]
     fit = [(len(seen), key, seen) for key, seen in detected if set(seen.ids) <= known]
     if not fit:
         return None

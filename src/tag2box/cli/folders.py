@@ -48,14 +48,14 @@ def export(
 
     Of each tag of a photo the best box is written, and others of a confidence of 0.3 and more. A photo that
     was replaced since the run learned from it, or is gone, is left out of formats with sizes or photos.
-    Or, with --format onnx, a detector for other runtimes: a small network that learns from these boxes.
+    Or, with --format onnx, a detector for other runtimes: a network that learns from these boxes.
 
     Example: tag2box export runs/photos --format yolo --photos --val 0.2 --out train
     """
     if format_ == "onnx":
         if reviewed or photos or val:
             raise InputError("--reviewed, --photos and --val are for boxes: leave them out with onnx")
-        _export_student(run, out, workers, as_json)
+        _export_onnx(run, out, workers, as_json)
         return
     from tag2box.exports.writing import check_format, write_detections
 
@@ -86,18 +86,18 @@ def export(
     say(as_json, answer | corrected.to_dict(), text)
 
 
-def _export_student(run: Path, out: Path | None, workers: int | None, as_json: bool) -> None:
-    """The student of a run as an ONNX file, and how to run it."""
+def _export_onnx(run: Path, out: Path | None, workers: int | None, as_json: bool) -> None:
+    """The network of a run as an ONNX file, and how to run it."""
     from tag2box.exports.onnx import check_place, python_lines, write_onnx
     from tag2box.run.folder import RunFolder
-    from tag2box.run.student import learned_student
+    from tag2box.run.network import with_network
 
     folder = RunFolder(run)
     target = out or folder.folder / "detector.onnx"
     check_place(target, folder.images.paths)
     with shown() as progress:
-        student = learned_student(folder, workers=workers, progress=progress)
-    written = write_onnx(student, target, folder.images.paths)
+        detector = with_network(folder, workers=workers, progress=progress)
+    written = write_onnx(detector, target, folder.images.paths)
     lines = python_lines(str(target))
     size = target.stat().st_size
     answer = {"format": "onnx", "bytes": size, "written": [str(path) for path in written], "python": lines}

@@ -29,6 +29,9 @@ class DetectConfig(Settings):
 
     Parameters
     ----------
+    by : {"network", "windows"}, default="windows"
+        What finds boxes in new photos: a network that learned from the boxes of the run, by one look at each
+        photo, or the windows that it learned from. Where photos are too few for a network it is windows.
     iou_threshold : float, default=0.3
         A window is dropped if its intersection over union with a better one of its class is greater than
         this.
@@ -58,6 +61,7 @@ class DetectConfig(Settings):
     0.3
     """
 
+    by: Annotated[str, Choice("network", "windows")] = "windows"
     iou_threshold: Overlap = 0.3
     vote_iou: Share = 0.4
     max_detections: Annotated[int, Range(1, 100_000)] = 100

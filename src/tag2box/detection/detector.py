@@ -16,10 +16,14 @@ from tag2box.data.decoding import Source
 from tag2box.description.describe import describe
 from tag2box.description.description import Description
 from tag2box.description.photos import Photos
-from tag2box.description.record import Described
+from tag2box.description.projection import Projection
+from tag2box.description.record import Described, Maps
 from tag2box.detection.config import DetectConfig
 from tag2box.detection.detections import Detections
+from tag2box.detection.schema import check_types
 from tag2box.detection.suppression import detect_windows
+from tag2box.detector.inference import photo_boxes
+from tag2box.detector.record import Convnet
 from tag2box.errors import InputError
 from tag2box.runtime.arrays import read_with_header, with_header
 from tag2box.runtime.blas import one_thread
@@ -37,7 +41,7 @@ from tag2box.training.scorer import Scorer
 from tag2box.windows.record import Windows
 
 # Raised when a detector of before could no longer be read, or would see other numbers in a photo.
-NAME, FORMAT = "tag2box detector", 4
+NAME, FORMAT = "tag2box detector", 5
 
 
 @stored
@@ -62,6 +66,9 @@ class Detector:
         How scores become boxes.
     growth : ndarray of shape (n_classes,), default=None
         The share of its width or height by which each side of a box is moved out; None is 0.
+    network : Convnet, default=None
+        The network that finds boxes in new photos by one look at each, where the settings do not leave that
+        to the windows; None does.
 
     Examples
     --------
@@ -100,10 +107,13 @@ class Detector:
     calibration: Calibration
     settings: DetectConfig = field(default_factory=DetectConfig)
     growth: NDArray[np.float64] | None = None
+    network: Convnet | None = None
 
     def __post_init__(self) -> None:
         n, d = len(self.classes), self.description.width
         self.scorer.check_shape(n, d)
+        if self.network is not None and self.network.classes != self.classes:
+            raise InputError("the network is not of these classes")
         if self.calibration.curves.shape != (n, 2):
             raise InputError(f"curves must be ({n}, 2), but they are {self.calibration.curves.shape}")
 
@@ -122,12 +132,26 @@ class Detector:
         Detections
             The boxes by class, best first.
         """
+        if self.network is not None and self.settings.by != "windows":
+            return self._by_network(self.network, source, threads)
         self.description.settings.check_network()
         choose = self.promising if self.settings.full_windows else None
         with one_thread():  # products of one photo are small
             photo = describe(source, self.searching, choose=choose, threads=threads)
             scores, objectness = self.scores(photo)
             return self.select(scores, photo.windows, objectness)
+
+    def _by_network(self, network: Convnet, source: Source, threads: int) -> Detections:
+        """The boxes of one photo by class, best first, without a window."""
+        settings = self.settings
+        overlap, most = settings.iou_threshold, settings.max_detections
+        boxes, score, label = photo_boxes(network, source, overlap, most, threads=threads)
+        if not settings.confidence:
+            score = np.log(score) - np.log1p(-score)
+        order = np.lexsort((-score, label))
+        image = np.zeros(len(order), np.intp)
+        found = Detections(image, boxes[order], score[order], label[order], classes=self.classes)
+        return found[found.score >= settings.min_score]
 
     def scores(self, photo: Described) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
         """Score the windows of one photo.
@@ -274,19 +298,45 @@ class Detector:
         """
         if not Path(path).is_file():
             raise InputError(f"{path} is not a file: expected a detector that tag2box saved")
+        outdated = False
         try:
             header, arrays = read_with_header(Path(path))
             name, _, version = str(header["format"]).rpartition(" ")
-            if name == NAME and version != str(FORMAT):
-                raise InputError(f"{path} is of another version of tag2box: learn it again with tag2box run")
+            if outdated := name == NAME and version != str(FORMAT):
+                raise ValueError("it is of another version")
             detector = unpack(header["content"], arrays)
-        except InputError:
-            raise
-        except BROKEN as wrong:
+            if not isinstance(detector, cls):
+                raise TypeError("it holds something else")
+            check_types(detector, cls)
+            detector._rehearse()
+        except (*BROKEN, ArithmeticError, IndexError) as wrong:
+            if outdated:
+                raise InputError(
+                    f"{path} is of another version of tag2box: learn it again with tag2box run"
+                ) from wrong
             raise InputError(f"{path} is not a detector that tag2box saved: {wrong}") from wrong
-        if not isinstance(detector, cls):
-            raise InputError(f"{path} is not a detector that tag2box saved: it holds something else")
         return detector
+
+    def _rehearse(self) -> None:
+        """Score a photo that shows nothing, which raises whatever it does if shapes do not fit."""
+        scorer, context = self.scorer, self.description.context
+        widths = [len(context.mean)] if context is not None else []
+        widths += [scorer.activations.U.shape[1]] if scorer.activations is not None else []
+        widths += [scorer.object_maps.salience.W.shape[1]] if scorer.object_maps is not None else []
+        boxes = np.array([[0, 0, 30, 20], [10, 5, 60, 40], [0, 0, 64, 48]], np.float32)
+        windows = Windows.of_image(boxes, (64, 48))
+        maps = Maps.of_image(np.ones((3, 4, max(widths, default=1)), np.float32))
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            projection = self.description.projection
+            parts = (projection,) if isinstance(projection, Projection) else projection.parts
+            projection(np.zeros((1, sum(len(part.A) for part in parts)), np.float32))
+            if context is not None:
+                context(maps[0], boxes, windows.sizes[0])
+            photo = Described(windows, np.ones((3, self.description.width), np.float32), maps)
+            scores, objectness = self.scores(photo)
+            self.select(scores, windows, objectness)
+        if not np.isfinite(scores).all():
+            raise ValueError("its scores are no numbers")
 
 
 @stage("detections", version=3)

@@ -114,20 +114,15 @@ def to_onnx(name: str, weights: Path, *, int8: bool = False) -> bytes:
     return graph.serialize(name, {"image": ("batch", 3, "height", "width")}, outputs)
 
 
-def add_trunk(graph: Graph, name: str, image: str) -> None:
-    """Add the stem and all blocks of the variant `name`, whose maps are `block0`, `block1` ..., to a graph.
-
-    image: the tensor (1, 3, height, width) that it looks at, normalized.
-    """
-    state = read_state_dict(weights_file(name), VARIANTS[name].sha256)
-    Builder(state, graph).trunk(image, VARIANTS[name].strides)
-
-
 class Builder:
-    """Adds convolutions and blocks to a graph, by the names that the state dict gives them."""
+    """Adds convolutions and blocks to a graph, by the names that the state dict gives them.
+
+    prefix: of the names of its maps; several images go through the same weights under one each.
+    """
 
     def __init__(self, state: State, graph: Graph, *, int8: bool = False) -> None:
-        self.state, self.graph, self.int8 = state, graph, int8
+        self.state, self.graph, self.int8, self.prefix = state, graph, int8, ""
+        self._constants: set[str] = set()
         self.limits = [graph.constant(f"limit{x}", np.array(x, np.float32)) for x in (0, 6)]
         self.moments: dict[str, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}  # of the blocks
         self.rounded: dict[str, str] = {}
@@ -154,6 +149,7 @@ class Builder:
         h = self.convolution(h, f"{path}_project_conv", f"{path}_bn2", end, activation=False)
         beta, gamma = (self.state[f"{path}_bn2.{part}"].astype(np.float64) for part in ("bias", "weight"))
         mean, variance = self.moments[x] if residual else (0.0, 0.0)
+        out = self.prefix + out
         self.moments[out] = beta + mean, gamma**2 + variance
         return self.graph.add("Add", [h, x], out) if residual else h
 
@@ -171,7 +167,8 @@ class Builder:
         """Convolution with its batch normalization folded in, then ReLU6 unless `activation` is false."""
         weight, bias = folded(self.state, convolution, norm)
         inputs = self._inputs(x, weight, f"{out}.weight")
-        inputs.append(self.graph.constant(f"{out}.bias", bias))
+        inputs.append(self._constant(f"{out}.bias", bias))
+        out = self.prefix + out
         linear = self.graph.add(
             "Conv",
             inputs,
@@ -187,7 +184,7 @@ class Builder:
         """What a convolution of `x` reads, rounded in the 8-bit form."""
         graph = self.graph
         if not self.int8:
-            return [x, graph.constant(name, weight)]
+            return [x, self._constant(name, weight)]
         if x not in self.rounded:
             step, zero = self.step(x)
             steps = [
@@ -203,6 +200,13 @@ class Builder:
             graph.constant(f"{name}.zero", np.zeros(len(scale), np.int8)),
         ]
         return [self.rounded[x], graph.add("DequantizeLinear", eight, name, axis=0)]
+
+    def _constant(self, name: str, value: NDArray[np.float32]) -> str:
+        """A constant of the graph, added once."""
+        if name not in self._constants:
+            self._constants.add(name)
+            self.graph.constant(name, value)
+        return name
 
     def step(self, x: str) -> tuple[float, NDArray[Any]]:
         """The step of the rounding of a map, and the integer that stands for 0."""

@@ -22,7 +22,7 @@ from tag2box.errors import InputError
 from tag2box.evaluation.scores import corloc, evaluate
 from tag2box.images import ImageSet
 from tag2box.report.collecting import first_boxes
-from tag2box.run.folder import RunFolder, fit_run, mined_windows
+from tag2box.run.folder import RunFolder, detect_run, fit_run, mined_windows
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store
@@ -96,8 +96,11 @@ def run_voc_table(
                 replace(train, truth=None), config, out / "train", workers=workers, progress=progress
             )
             run = RunFolder(out / "train")
-            described = describe_test(test, run, out / "test", workers, progress)
-            ap = evaluate(detect_described(run.detector, test, described), test)
+            if run.detector.settings.by == "windows":
+                described = describe_test(test, run, out / "test", workers, progress)
+                ap = evaluate(detect_described(run.detector, test, described), test)
+            else:
+                ap = evaluate(detect_run(run, test, workers=workers, progress=progress), test)
             share, first = (corloc(boxes, train) for boxes in (mined_windows(run), first_boxes(run)))
             cells.append(
                 VocCell(

@@ -47,7 +47,7 @@ from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store, existing
 from tag2box.training.findings import Findings
 
-DETECTOR, STUDENT = "detector.npz", "student.json"
+DETECTOR = "detector.npz"
 
 
 class RunFolder:
@@ -120,53 +120,30 @@ class RunFolder:
             return None
         return f"{self.detector_file} is of earlier settings than those of the last run: {self._unfinished()}"
 
-    def add_detections(self, key: str, images: ImageSet, *, student: bool = False) -> None:
-        """Remember that the present detector, or its student, is run on these images, under this key."""
-        who = {"detector": self.detector_sha256, "student": student}
-        own = {"key": key, **who, **write_images(images, self.folder)}
+    def add_detections(self, key: str, images: ImageSet) -> None:
+        """Remember that the present detector is run on these images, under this key."""
+        own = {"key": key, "detector": self.detector_sha256, **write_images(images, self.folder)}
         try:
             known = [entry for entry in self._entries() if entry["key"] != key]
         except Tag2BoxError:  # damaged: the list starts anew
             known = []
         self.store.write("detections.json", checked_json({"detections": [*known, own]}))
 
-    def note_student(self, stage: str, key: str) -> None:
-        """Remember a stage of the present detector's student: `clean` keeps its result."""
-        own = self._student_keys() | {stage: key}
-        content = {"detector": content_hash(self.detector_file), "stages": own}
-        self.store.write(STUDENT, checked_json(content))
-
-    def _student_keys(self) -> dict[str, str]:
-        """The stages of the present detector's student; none where nobody asked for it yet."""
-        if not (file := self.folder / STUDENT).is_file() or not (self.folder / DETECTOR).is_file():
-            return {}
-        try:
-            noted = unchecked(read_json(file))
-            stages = {str(stage): str(key) for stage, key in noted["stages"].items()}
-        except BROKEN:  # damaged: it is found again by its key
-            return {}
-        return stages if noted["detector"] == content_hash(self.detector_file) else {}
-
-    def detected(self, *, student: bool = False) -> list[tuple[str, ImageSet]]:
-        """(key, images) of all that the present detector was run on, the newest last: see `detections`.
-
-        student: what its student was run on instead.
-        """
-        entries = self._looked_at(student)
-        return [entry for entry in entries if self.store.has("detections", entry[0])]
+    def detected(self) -> list[tuple[str, ImageSet]]:
+        """(key, images) of all that the present detector was run on, the newest last: see `detections`."""
+        return [entry for entry in self._looked_at() if self.store.has("detections", entry[0])]
 
     def detections(self, key: str, images: ImageSet) -> Detections:
         """What was found in these images."""
         detections: Detections = self.store.load("detections", key)
         return replace(detections, ids=images.ids)
 
-    def _looked_at(self, student: bool) -> list[tuple[str, ImageSet]]:
+    def _looked_at(self) -> list[tuple[str, ImageSet]]:
         """The same, with those that are not finished."""
         if not (now := self.detector_sha256):
             return []
-        own = {"detector": now, "student": student}
-        entries = [entry for entry in self._entries() if own.items() <= entry.items()]
-        return [(entry["key"], read_stored_images(entry, self.folder)) for entry in entries]
+        own = [entry for entry in self._entries() if entry.get("detector") == now]
+        return [(entry["key"], read_stored_images(entry, self.folder)) for entry in own]
 
     def _entries(self) -> list[dict[str, Any]]:
         if not (file := self.folder / "detections.json").is_file():
@@ -226,9 +203,7 @@ class RunFolder:
     def clean(self, *, remove: bool) -> list[Path]:
         """The results that the last settings do not use, removed where that is wanted."""
         with self.store.lock():
-            kept = [*self.keys.items(), *self._student_keys().items()]
-            for student in (False, True):
-                kept += [("detections", key) for key, _ in self._looked_at(student)]
+            kept = [*self.keys.items(), *(("detections", key) for key, _ in self._looked_at())]
             unused = self.store.unused(kept)
             if remove:
                 self.store.remove(unused)

@@ -122,9 +122,16 @@ class Run:
 
     def later(self, function: Callable[..., Any], photos: Any, *given: Any) -> Later:
         """`per_photo`, but only if a stage that needs it is computed."""
+        return self._promise(function, (photos, *given), self.per_photo)
+
+    def when_needed(self, function: Callable[..., Any], *given: Any) -> Later:
+        """A stage, but only if another that needs it is computed."""
+        return self._promise(function, given, self)
+
+    def _promise(self, function: Callable[..., Any], given: Sequence[Any], call: Callable[..., Any]) -> Later:
         name, version = function.stage  # type: ignore[attr-defined]
-        key = call_key(name, version, (photos, *given), self._made_by)
-        promise = Later((name, key), cache(lambda: self.per_photo(function, photos, *given)))
+        key = call_key(name, version, given, self._made_by)
+        promise = Later((name, key), cache(lambda: call(function, *given)))
         self._made[id(promise)] = promise, key
         return promise
 

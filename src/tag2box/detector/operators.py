@@ -34,13 +34,15 @@ class Operators:
         """x[start:end] along an axis."""
         return self("Slice", x, [start], [end], [axis])
 
-    def _operand(self, value: Operand) -> str:
-        if isinstance(value, str):
-            return value
+    def constant(self, value: Operand) -> str:
+        """A constant of the graph, by its name, where several operators read it."""
         array = np.asarray(value)
         return self.graph.constant(
             self._next("constant"), array.astype("<i8" if array.dtype.kind == "i" else "<f4")
         )
+
+    def _operand(self, value: Operand) -> str:
+        return value if isinstance(value, str) else self.constant(value)
 
     def _next(self, word: str) -> str:
         self._count += 1
