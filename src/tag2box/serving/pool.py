@@ -29,17 +29,23 @@ from tag2box.serving.worker import work
 class FullError(Tag2BoxError):
     """All places are taken; `seconds` until it is worth to ask again."""
 
+    status = 503
+
     def __init__(self, seconds: int) -> None:
         super().__init__(f"all places are taken: ask again in {seconds} s")
-        self.seconds = seconds
+        self.headers = {"retry-after": str(seconds)}
 
 
 class TooSlowError(Tag2BoxError):
     """A photo took too long."""
 
+    status = 504
+
 
 class DiedError(Tag2BoxError):
     """A photo ended its worker: a decoder crashed, or memory ran out."""
+
+    status = 422
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ EXPECTED = "expected an image as the body of the request, or as a file of a form
 class TooLargeError(InputError):
     """The image has too many pixels."""
 
+    status = 413
+
 
 @asynccontextmanager
 async def received(request: Request, folder: Path) -> AsyncIterator[Path]:

@@ -22,10 +22,9 @@ def as_json(content: Any, status: int = 200, headers: Mapping[str, str] = NOT_KE
     return Response(text, status, media_type="application/json", headers=headers)
 
 
-def error(reason: str, status: int, **headers: str) -> Response:
-    """An error as its one line; `retry_after` is the header Retry-After."""
-    more = {name.replace("_", "-"): value for name, value in headers.items()}
-    return as_json({"error": reason}, status, NOT_KEPT | more)
+def error(reason: str, status: int) -> Response:
+    """An error as its one line."""
+    return as_json({"error": reason}, status)
 
 
 async def body_as_json(request: Request) -> Any:
@@ -71,9 +70,10 @@ def index_in(path: Mapping[str, str], name: str, n: int) -> int:
 
 
 async def _failed(_request: Request, wrong: Exception) -> Response:
-    """Where a photo is and how it is called stays here."""
+    """Where a photo is and how it is called stays here. An error may have a `status`, and `headers`."""
     reason = str(wrong) if isinstance(wrong, Tag2BoxError) else "the file cannot be read"
-    return error(reason, 400 if isinstance(wrong, InputError) else 500)
+    status = getattr(wrong, "status", 400 if isinstance(wrong, InputError) else 500)
+    return as_json({"error": reason}, status, NOT_KEPT | getattr(wrong, "headers", {}))
 
 
 async def _http(_request: Request, wrong: Exception) -> Response:

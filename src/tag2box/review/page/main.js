@@ -70,6 +70,7 @@ function taken(answer, last) {
 function act(changes) {
   if (!store.photo) return; // it is being loaded
   store.act(changes);
+  $("news").open = false; // it was read
   show();
 }
 
@@ -126,16 +127,18 @@ async function prefetch() {
 
 let filters = 0; // how often something was chosen
 
-async function filter() {
+// next: to the next photo to do, and not to the one in sight.
+async function filter(next) {
   const latest = ++filters;
   const query = new URLSearchParams();
   for (const id of ["order", "show", "class", "low", "high", "search"]) query.set(id, $(id).value);
-  const { photos, here } = await get(`list?${query}&photo=${stage.photo?.sha256 ?? ""}`);
+  const photo = next === true ? "" : (stage.photo?.sha256 ?? "");
+  const { photos, here } = await get(`list?${query}&photo=${photo}`);
   if (latest !== filters) return; // something else was chosen since
   store.list = photos;
   const anew = checksTags() && order !== "tags"; // what is most suspect, not the photo in sight
   order = $("order").value;
-  await go(anew ? 0 : Math.max(store.list.indexOf(here), 0)); // at first: the next photo to do
+  await go(anew ? 0 : Math.max(store.list.indexOf(here), 0));
   if (latest !== filters) return;
   if (!$("grid-view").hidden) grid.show();
   document.body.dataset.listed = query;
@@ -172,6 +175,7 @@ function judgeTag(flip) {
 
 // All boxes of the listed photos that nobody has judged and that are at least so sure.
 async function acceptSure() {
+  if (!$("least").value) return; // no number is not 0
   const least = Number($("least").value) / 100;
   const changes = [];
   for (let i = 0; i < store.list.length; i += 200) {
@@ -285,10 +289,10 @@ async function watch() {
   const status = await get("learn");
   showLearning(status);
   if (status.state === "working") setTimeout(watch, 500);
-  else if (status.state === "done") await begin();
+  else if (status.state === "done") await begin(true);
 }
 
-async function begin() {
+async function begin(learned) {
   start = await get("start");
   known.key = start.key;
   document.title = `${start.run} · tag2box review`;
@@ -301,9 +305,11 @@ async function begin() {
   $("learned").textContent = start.moved === null ? "" : `Boxes moved in ${start.moved} photos: “Show: moved by learning”.`;
   const items = (lines) => lines.map((line) => Object.assign(document.createElement("li"), { textContent: line }));
   $("changes").replaceChildren(...items(start.changes));
+  $("news").hidden = !start.changes.length;
+  if (learned) $("news").open = true;
   $("left-out").replaceChildren(...items(start.left_out));
   store.forget();
-  await filter();
+  await filter(learned);
   document.body.dataset.ready = start.key;
 }
 
@@ -326,7 +332,7 @@ document.addEventListener("visibilitychange", () => {
   if (document.visibilityState === "visible" && start && !queue.pending) begin();
 });
 window.addEventListener("beforeunload", (event) => queue.pending && event.preventDefault());
-known.renew = begin;
+known.renew = () => begin();
 fillHelp();
 listen(actions, () => !$("grid-view").hidden);
 begin().then(() => start.learning.state === "working" && watch());

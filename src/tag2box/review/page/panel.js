@@ -14,16 +14,15 @@ export function showPhoto(photo, classes, selected, { select, rename, setTag, co
   $("tags").replaceChildren(...classes.map((name, n) => tagRow(name, n, tagOf(photo, name), setTag)));
   $("next-class").textContent = next;
   $("next-class").style.setProperty("--color", color(next));
-  const box = photo.boxes.find((each) => each.id === selected);
-  $("teaches").textContent = box ? teaches(box) : "";
+  $("teaches").textContent = teaches(photo.boxes);
   showSuspect(photo.suspect, asked);
 }
 
-// What learning takes from the selected box.
-function teaches({ class: name, state, found }) {
-  if (state !== "rejected") return "";
-  const origin = found ? "Rejected" : "Removed";
-  return `${origin}: learning takes this place for “no ${name}”. Is there one, and only the box is off? Move it instead.`;
+// What rejected boxes teach, in a line.
+function teaches(boxes) {
+  const names = [...new Set(boxes.filter((box) => box.state === "rejected").map((box) => `“no ${box.class}”`))];
+  if (!names.length) return "";
+  return `Where boxes are rejected, learning takes the place for ${names.join(", ")}. If the object is there and only the box is off, move the box instead.`;
 }
 
 // The tag of the photo that is most likely wrong, and why. asked: a person wants to check tags.

@@ -4,6 +4,14 @@ import { get, newId } from "./api.js";
 
 const KEPT = 300; // records, so that memory stays bounded
 const MOST_EVENTS = 200; // in one request
+const SAME = 0.5; // an open box that overlaps an accepted one of its class by more is that object
+
+function overlap(a, b) {
+  const side = (n) => Math.max(0, Math.min(a[n + 2], b[n + 2]) - Math.max(a[n], b[n]));
+  const area = (box) => (box[2] - box[0]) * (box[3] - box[1]);
+  const shared = side(0) * side(1);
+  return shared / (area(a) + area(b) - shared);
+}
 
 // The tag of a class as learning takes it: as it was set, or as the boxes say, or as the data has it.
 export function tagOf(photo, name) {
@@ -130,5 +138,8 @@ export class Store {
     } else if (change.state !== "open") {
       photo.boxes.push({ id: change.box, found: false, confidence: null, ...now });
     }
+    if (change.state !== "accepted") return;
+    const same = (other) => other.class === change.class && overlap(other.xyxy, change.xyxy) > SAME;
+    photo.boxes = photo.boxes.filter((other) => other.state !== "open" || !same(other));
   }
 }
