@@ -33,9 +33,8 @@ if TYPE_CHECKING:
     from tag2box.exports.writing import write_detections
     from tag2box.images import ImageSet, Truth
     from tag2box.mil.bags import Bags
-    from tag2box.mil.latent import LatentSVC
-    from tag2box.mil.per_instance import PerInstance
-    from tag2box.mil.smooth_latent import SmoothLatentSVC
+    from tag2box.mil.latent import LatentSVC, SmoothLatentSVC
+    from tag2box.mil.scaling import PerInstance
     from tag2box.mil.smoothing import simplex_projection, smoothed_max
     from tag2box.neighbors.search import Neighbors, group_neighbors
     from tag2box.run.estimator import Tag2Box
@@ -115,11 +114,11 @@ _HOME = {
     "LatentSVC": "mil.latent",
     "MapsConfig": "description.config",
     "Neighbors": "neighbors.search",
-    "PerInstance": "mil.per_instance",
+    "PerInstance": "mil.scaling",
     "RefineConfig": "training.refinement",
     "RetrainConfig": "training.retraining",
     "Scores": "evaluation.record",
-    "SmoothLatentSVC": "mil.smooth_latent",
+    "SmoothLatentSVC": "mil.latent",
     "Tag2Box": "run.estimator",
     "Tag2BoxError": "errors",
     "Truth": "images",

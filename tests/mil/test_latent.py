@@ -123,15 +123,6 @@ def test_weight_zero_leaves_the_bag_out_and_class_weight_is_a_weight(Model):
 
 
 @pytest.mark.parametrize("Model", MODELS)
-def test_order_of_bags_and_instances_does_not_matter(Model):
-    bags, y = some_bags()
-    order = np.random.default_rng(0).permutation(len(y))
-    shuffled = Bags.from_list([bags[i][::-1] for i in order])
-    a, b = Model(tol=1e-8).fit(bags, y), Model(tol=1e-8).fit(shuffled, y[order])
-    np.testing.assert_allclose(a.coef_, b.coef_, atol=1e-4)
-
-
-@pytest.mark.parametrize("Model", MODELS)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_csr_is_dense(Model, intercept):
     bags, y = some_bags()
@@ -143,12 +134,6 @@ def test_csr_is_dense(Model, intercept):
     np.testing.assert_allclose(thin.coef_, dense.coef_, atol=1e-6)
     np.testing.assert_allclose(thin.instance_scores(csr), dense.instance_scores(full), atol=1e-5)
     assert thin.coef_[0, 2] == 0
-
-
-def test_top_n_finds_the_same_model():
-    bags, y = some_bags(size=20)
-    whole, top = (SmoothLatentSVC(mu=0.5, top=top).fit(bags, y) for top in (None, 2))
-    np.testing.assert_allclose(top.coef_, whole.coef_, atol=1e-6)
 
 
 def test_intercept_scaling_is_a_constant_feature():
@@ -172,15 +157,6 @@ def test_more_than_two_classes_are_one_against_the_rest(Model):
     alone = Model().fit(bags, y == "b")
     np.testing.assert_allclose(model.coef_[1], alone.coef_[0])
     assert Model(n_jobs=2).fit(bags, y).coef_.tobytes() == model.coef_.tobytes()
-
-
-@pytest.mark.parametrize("Model", MODELS)
-def test_witness_is_the_best_instance_of_its_bag(Model):
-    bags, y = some_bags()
-    model = Model().fit(bags, y)
-    witness, scores = model.witness(bags), model.instance_scores(bags)
-    assert ((bags.offsets[:-1] <= witness) & (witness < bags.offsets[1:])).all()
-    np.testing.assert_array_equal(scores[witness], np.maximum.reduceat(scores, bags.offsets[:-1]))
 
 
 def test_decision_is_the_smoothed_maximum_or_the_maximum():
@@ -215,22 +191,15 @@ def bad(**parameters):
     ("call", "says"),
     [
         (bad(C=-1), "C must be greater than 0, but it is -1"),
-        (bad(C=None), "C must be greater than 0"),
         (bad(mu=0), "mu must be greater than 0"),
-        (bad(tol=0), "tol must be greater than 0"),
         (bad(max_iter=0), "max_iter must be at least 1"),
         (bad(omega="l1"), "omega must be one of l2, entropy"),
         (bad(loss="hinge"), "loss must be one of squared_hinge"),
         (bad(init="random"), "init must be"),
         (bad(top=3, omega="entropy"), "top must be None"),
-        (bad(decision="mean"), "decision must be"),
-        (lambda bags, y: LatentSVC().fit(bags, y[:-1]), "one label per bag"),
-        (lambda bags, y: LatentSVC().fit(bags, np.ones(len(y))), "only one class"),
-        (lambda bags, y: LatentSVC().fit(bags, np.full(len(y), np.nan)), "NaN"),
         (lambda bags, y: LatentSVC().fit(bags, y, sample_weight=[1.0]), "one entry per bag"),
         (lambda bags, y: LatentSVC().fit(bags, y, sample_weight=-np.ones(len(y))), "not negative"),
         (lambda bags, y: LatentSVC().fit(bags, y, sample_weight=(y > 0) * 1.0), "on one side"),
-        (lambda bags, y: LatentSVC().fit(Bags(bags.X * np.nan, bags.offsets), y), "NaN or an infinity"),
         (
             lambda bags, y: LatentSVC().fit(bags, y).predict([np.ones((2, 3))]),
             "3 features, but",

@@ -27,16 +27,6 @@ def test_import_loads_nothing_heavy():
     assert answer.stdout.strip() == "[]"
 
 
-def test_machines_need_no_network_runtime():
-    """All names, used: scikit-learn and numba, but neither a network's runtime nor pictures."""
-    code = (
-        "import sys; from tag2box.mil import *; SmoothLatentSVC().fit(*make_bags(8, random_state=0)); "
-        "print([m for m in ('openvino', 'onnxruntime', 'PIL', 'typer') if m in sys.modules])"
-    )
-    answer = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert answer.stdout.strip() == "[]"
-
-
 def test_every_public_name_is_there():
     assert dir(mil) == sorted(mil.__all__) == sorted(mil._HOME)
     assert [name for name in mil.__all__ if getattr(mil, name).__name__ != name] == []

@@ -11,61 +11,37 @@ if TYPE_CHECKING:
     from tag2box.mil.bag_statistics import BagStatistics
     from tag2box.mil.bags import Bags
     from tag2box.mil.checks import check_bag_estimator
-    from tag2box.mil.latent import LatentSVC
+    from tag2box.mil.latent import LatentSVC, SmoothLatentSVC
     from tag2box.mil.latent_cv import LatentSVCCV, SmoothLatentSVCCV
     from tag2box.mil.loading import load_mil
-    from tag2box.mil.per_instance import PerInstance
-    from tag2box.mil.scaling import InstanceScaler
+    from tag2box.mil.scaling import InstanceScaler, PerInstance
     from tag2box.mil.set_kernel import MILES, SetKernel
-    from tag2box.mil.smooth_latent import SmoothLatentSVC
     from tag2box.mil.smoothing import simplex_projection, smoothed_max
     from tag2box.mil.stacking import BagStackingCV
     from tag2box.mil.toy import make_bags
     from tag2box.mil.wrapper import BagWrapper
 
-__all__ = [
-    "MILES",
-    "MISVM",
-    "BagStackingCV",
-    "BagStatistics",
-    "BagWrapper",
-    "Bags",
-    "InstanceScaler",
-    "LatentSVC",
-    "LatentSVCCV",
-    "MiSVM",
-    "PerInstance",
-    "SetKernel",
-    "SmoothLatentSVC",
-    "SmoothLatentSVCCV",
-    "check_bag_estimator",
-    "load_mil",
-    "make_bags",
-    "simplex_projection",
-    "smoothed_max",
-]
+__all__ = ["MILES", "MISVM", "BagStackingCV", "BagStatistics", "BagWrapper", "Bags", "InstanceScaler"]
+__all__ += ["LatentSVC", "LatentSVCCV", "MiSVM", "PerInstance", "SetKernel", "SmoothLatentSVC"]
+__all__ += ["SmoothLatentSVCCV", "check_bag_estimator", "load_mil", "make_bags", "simplex_projection"]
+__all__ += ["smoothed_max"]
 
-_HOME = {
-    "BagStackingCV": "stacking",
-    "BagStatistics": "bag_statistics",
-    "BagWrapper": "wrapper",
-    "Bags": "bags",
-    "InstanceScaler": "scaling",
-    "LatentSVC": "latent",
-    "LatentSVCCV": "latent_cv",
-    "MILES": "set_kernel",
-    "MISVM": "andrews",
-    "MiSVM": "andrews",
-    "PerInstance": "per_instance",
-    "SetKernel": "set_kernel",
-    "SmoothLatentSVC": "smooth_latent",
-    "SmoothLatentSVCCV": "latent_cv",
-    "check_bag_estimator": "checks",
-    "load_mil": "loading",
-    "make_bags": "toy",
-    "simplex_projection": "smoothing",
-    "smoothed_max": "smoothing",
+_MODULES = {
+    "andrews": ("MISVM", "MiSVM"),
+    "bag_statistics": ("BagStatistics",),
+    "bags": ("Bags",),
+    "checks": ("check_bag_estimator",),
+    "latent": ("LatentSVC", "SmoothLatentSVC"),
+    "latent_cv": ("LatentSVCCV", "SmoothLatentSVCCV"),
+    "loading": ("load_mil",),
+    "scaling": ("InstanceScaler", "PerInstance"),
+    "set_kernel": ("MILES", "SetKernel"),
+    "smoothing": ("simplex_projection", "smoothed_max"),
+    "stacking": ("BagStackingCV",),
+    "toy": ("make_bags",),
+    "wrapper": ("BagWrapper",),
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:

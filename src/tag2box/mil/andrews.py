@@ -11,6 +11,7 @@ one slack per negative bag, linear and without alternation on an SVM.
 """
 
 import warnings
+from dataclasses import KW_ONLY, dataclass
 from inspect import cleandoc
 from typing import Any
 
@@ -32,6 +33,7 @@ Floats = NDArray[np.float64]
 TrainingSet = tuple[Any, Floats, NDArray[np.intp]]
 
 
+@dataclass(eq=False, repr=False)
 class Alternation(InstanceClassifier):
     """The alternation; a subclass says what the SVM is fitted to."""
 
@@ -49,9 +51,9 @@ class Alternation(InstanceClassifier):
         """)
     }
 
-    def __init__(self, estimator: Any = None, *, max_iter: int = 50) -> None:
-        self.estimator = estimator
-        self.max_iter = max_iter
+    estimator: Any = None
+    _: KW_ONLY
+    max_iter: int = 50
 
     def _fit(self, bags: Bags, labels: NDArray[Any], weight: Floats | None) -> None:
         check_at_least(1, max_iter=self.max_iter)
@@ -98,11 +100,6 @@ class MiSVM(Alternation):
     %(parameters)s
     %(classes)s
 
-    See Also
-    --------
-    MISVM : One instance of each positive bag.
-    LatentSVC : Linear, by an exact solver.
-
     Examples
     --------
     >>> from sklearn.svm import SVC
@@ -127,11 +124,6 @@ class MISVM(Alternation):
     ----------
     %(parameters)s
     %(classes)s
-
-    See Also
-    --------
-    MiSVM : All instances of positive bags.
-    LatentSVC : Linear, by an exact solver.
 
     Examples
     --------

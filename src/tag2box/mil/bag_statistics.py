@@ -5,6 +5,7 @@
 In front of an SVM with a Gaussian kernel this is the statistic kernel of Gärtner et al. (2002).
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,20 +21,18 @@ from tag2box.mil.validation import check_choice
 
 def segment_mean(bags: Bags) -> Any:
     """(n_bags, n_features) means of the bags; CSR stays CSR."""
-    if not is_sparse(bags.X):
-        return np.add.reduceat(bags.X, bags.offsets[:-1], axis=0) / bags.sizes[:, None]
     weights = np.repeat(1 / bags.sizes, bags.sizes)
-    average = sparse.csr_array((weights, np.arange(bags.n_instances), bags.offsets))
-    return as_csr(average @ bags.X)
+    mean = sparse.csr_array((weights, np.arange(bags.n_instances), bags.offsets)) @ bags.X
+    return as_csr(mean) if is_sparse(mean) else mean
 
 
 def _std(bags: Bags) -> Any:
     mean = segment_mean(bags)
-    if not is_sparse(bags.X):
-        apart = bags.X - np.repeat(mean, bags.sizes, axis=0)
-        return np.sqrt(segment_mean(Bags(apart**2, bags.offsets)))
+    if not is_sparse(mean):
+        offset = bags.X - np.repeat(mean, bags.sizes, axis=0)
+        return np.sqrt(segment_mean(Bags(offset**2, bags.offsets)))
     square = segment_mean(Bags(bags.X.multiply(bags.X), bags.offsets))
-    variance = (square - mean.multiply(mean)).tocsr()
+    variance = as_csr(square - mean.multiply(mean))
     variance.data = np.sqrt(np.maximum(variance.data, 0))
     return variance
 
@@ -41,14 +40,7 @@ def _std(bags: Bags) -> Any:
 def _max(bags: Bags) -> Any:
     if not is_sparse(bags.X):
         return np.maximum.reduceat(bags.X, bags.offsets[:-1], axis=0)
-    X, d = bags.X, bags.X.shape[1]
-    bag = np.repeat(np.repeat(np.arange(len(bags)), bags.sizes), np.diff(X.indptr))
-    place = bag * d + X.indices  # of each number in the answer
-    order = np.argsort(place, kind="stable")
-    places, first, count = np.unique(place[order], return_index=True, return_counts=True)
-    best = np.maximum.reduceat(X.data[order], first) if len(first) else X.data[:0]
-    best = np.where(count < bags.sizes[places // d], np.maximum(best, 0), best)  # there is a zero, too
-    return sparse.csr_array((best, (places // d, places % d)), shape=(len(bags), d))
+    return as_csr(sparse.vstack([bag.max(axis=0).reshape((1, -1)) for bag in bags]))
 
 
 def _min(bags: Bags) -> Any:
@@ -58,6 +50,7 @@ def _min(bags: Bags) -> Any:
 STATISTICS = {"mean": segment_mean, "min": _min, "max": _max, "std": _std}
 
 
+@dataclass(eq=False, repr=False)
 class BagStatistics(BagTransformer):
     """Describe each bag by statistics of its instances, one row per bag: CSR if the bags are.
 
@@ -71,11 +64,6 @@ class BagStatistics(BagTransformer):
     n_features_in_ : int
         The number of features.
 
-    See Also
-    --------
-    SetKernel : Compares all instances of two bags.
-    MILES : Compares bags with instances.
-
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline
@@ -88,8 +76,7 @@ class BagStatistics(BagTransformer):
     True
     """
 
-    def __init__(self, statistics: tuple[str, ...] = ("mean", "min", "max")) -> None:
-        self.statistics = statistics
+    statistics: tuple[str, ...] = ("mean", "min", "max")
 
     def _fit(self, bags: Bags) -> None:  # noqa: ARG002
         if not self.statistics:

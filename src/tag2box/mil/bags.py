@@ -197,9 +197,7 @@ def _offsets(offsets: ArrayLike, n: int) -> NDArray[np.int64]:
     out = out.astype(np.int64)
     if out[0] != 0 or out[-1] != n:
         raise InputError(f"offsets must go from 0 to the {n} instances, but go from {out[0]} to {out[-1]}")
-    sizes = np.diff(out)
-    if (sizes < 0).any():
-        raise InputError(f"offsets must rise, but fall after bag {int(np.argmax(sizes < 0))}")
-    if (sizes == 0).any():
-        raise InputError(f"bag {int(np.argmax(sizes == 0))} is empty: leave it out, with its label")
+    if (np.diff(out) < 1).any():
+        i = int(np.argmax(np.diff(out) < 1))
+        raise InputError(f"bag {i} is empty, or offsets fall after it: leave it out, with its label")
     return out

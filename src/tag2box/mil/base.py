@@ -7,7 +7,7 @@ scores instances says how (`_instance_scores`), and how the score of a bag follo
 
 from collections.abc import Callable
 from inspect import cleandoc
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +17,33 @@ from sklearn.utils.validation import check_is_fitted
 from tag2box.errors import InputError
 from tag2box.mil.bags import Bags
 from tag2box.mil.smoothing import segment_max
-from tag2box.mil.validation import bag_labels, bag_weights, classes_of, finite_bags
+from tag2box.mil.validation import bag_labels, bag_weights, finite_bags
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def takes_bags(returns: str, what: str) -> Callable[[F], F]:
+    """Add the sections of numpydoc to a method that takes bags alone."""
+    sections = f"""
+
+Parameters
+----------
+bags : Bags or list of matrices
+    The bags.
+
+Returns
+-------
+{returns}
+    {what}
+"""
+
+    def document(method: F) -> F:
+        method.__doc__ = f"{method.__doc__}{sections}"
+        return method
+
+    return document
 
 
 class BagBase(BaseEstimator):
@@ -81,19 +104,9 @@ class BagTransformer(TransformerMixin, BagBase):
         self._fit(checked)
         return self
 
+    @takes_bags("ndarray or CSR array of shape (n_bags, n_features_out), or Bags", "The transformed bags.")
     def transform(self, bags: Any) -> Any:
-        """Transform bags.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray or CSR array of shape (n_bags, n_features_out), or Bags
-            The transformed bags.
-        """
+        """Transform bags."""
         return self._transform(self._check_bags(bags))
 
     def _check_first(self, bags: Any) -> Bags:
@@ -111,34 +124,14 @@ class BagClassifier(ClassifierMixin, BagBase):
 
     classes_: NDArray[Any]
 
+    @takes_bags("ndarray of shape (n_bags,) or (n_bags, n_classes)", "The score of each bag.")
     def decision_function(self, bags: Any) -> Floats:
-        """Score every bag.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            The score of each bag.
-        """
+        """Score every bag."""
         return self._decide(self._check_bags(bags))
 
+    @takes_bags("ndarray of shape (n_bags,)", "The labels.")
     def predict(self, bags: Any) -> NDArray[Any]:
-        """Predict the label of every bag.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,)
-            The labels.
-        """
+        """Predict the label of every bag."""
         scores = self.decision_function(bags)
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[chosen])
@@ -150,7 +143,9 @@ class BagClassifier(ClassifierMixin, BagBase):
         """The bags and labels of a fit; sets the classes and the number of features."""
         checked = finite_bags(bags)
         labels = bag_labels(y, len(checked))
-        self.classes_ = classes_of(labels)
+        self.classes_ = np.unique(labels)
+        if len(self.classes_) < 2:
+            raise InputError(f"only one class ({self.classes_[0]}) in y: bags of at least two are needed")
         self.n_features_in_ = checked.X.shape[1]
         return checked, labels
 
@@ -180,34 +175,16 @@ class InstanceClassifier(BagClassifier):
         self._fit(checked, labels, weight)
         return self
 
+    @takes_bags("ndarray of shape (n_instances,) or (n_instances, n_classes)", "The score of each instance.")
     def instance_scores(self, bags: Any) -> Floats:
-        """Score every instance.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_instances,) or (n_instances, n_classes)
-            The score of each instance.
-        """
+        """Score every instance."""
         return self._instance_scores(self._check_bags(bags))
 
+    @takes_bags(
+        "ndarray of shape (n_bags,) or (n_bags, n_classes)", "The rows of `bags.X` with the best scores."
+    )
     def witness(self, bags: Any) -> NDArray[np.intp]:
-        """Find the best instance of every bag.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags,) or (n_bags, n_classes)
-            The rows of `bags.X` with the highest scores.
-        """
+        """Find the best instance of every bag."""
         bags = self._check_bags(bags)
         return np.asarray(self._per_class(bags, lambda scores: segment_max(scores, bags.offsets)[1]))
 
@@ -233,19 +210,9 @@ class InstanceClassifier(BagClassifier):
 class ProbabilityMixin:
     """`predict_proba` of a classifier of bags by its `_probabilities`, of the last class or of each."""
 
+    @takes_bags("ndarray of shape (n_bags, n_classes)", "The probabilities.")
     def predict_proba(self: Any, bags: Any) -> Floats:
-        """Predict the probability of every class.
-
-        Parameters
-        ----------
-        bags : Bags or list of matrices
-            The bags.
-
-        Returns
-        -------
-        ndarray of shape (n_bags, n_classes)
-            The probabilities.
-        """
+        """Predict the probability of every class."""
         likely = self._probabilities(self.decision_function(bags))
         if likely.ndim == 1:
             return np.stack([1 - likely, likely], axis=1)

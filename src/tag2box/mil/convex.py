@@ -14,13 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr
 
 from tag2box.mil.bags import is_sparse
-from tag2box.mil.compiled import kernel
 from tag2box.mil.losses import LOSSES, SHARPNESS
 from tag2box.mil.objective import Affine, BagProblem
-from tag2box.mil.smoothing import segment_max
+from tag2box.mil.smoothing import kernel, segment_max
 
 Floats = NDArray[np.float64]
 
@@ -116,25 +114,13 @@ class ConvexHalf:
         for _ in range(MAX_SWEEPS):
             done = _greedy_ascent(p, steps)
             square = float(p.alpha @ p.margin)
-            value = -square / 2 + _conjugate(p.a, p.cost, self.loss)
+            m = _targets(p)  # -ℓ*(-a / c) = ℓ(m) + m a / c, with ℓ'(m) = -a / c
+            value = float(-square / 2 + p.cost @ LOSSES[self.loss](m)[0] + p.a @ m)
             least = np.minimum.reduceat(p.margin, first)
             primal = square / 2 + p.cost @ LOSSES[self.loss](least)[0]
             if done or primal - value <= tol / 4 * primal:
                 break
         return held.adjoint(p.alpha * sign), value
-
-
-def _conjugate(a: Floats, cost: Floats, loss: str) -> float:
-    """-Σ c ℓ*(-a / c)."""
-    b = a / cost
-    if loss == "hinge":
-        return float(cost @ b)
-    if loss == "squared_hinge":
-        return float(cost @ (b - b**2 / 4))
-    rest = np.maximum(1 - b, 0)  # the sums in a are rounded
-    if loss == "smooth_hinge":
-        return float(cost @ (1 - rest ** (1 + 1 / SHARPNESS)) * SHARPNESS / (SHARPNESS + 1))
-    return float(cost @ (entr(b) + entr(rest)))
 
 
 @kernel
@@ -150,6 +136,11 @@ def _target(a: float, cost: float, loss: int) -> float:
     if 0 < b < 1:
         return float(np.log((1 - b) / b))
     return FAR if b == 0 else -FAR
+
+
+@kernel
+def _targets(p: Dual) -> Floats:
+    return np.array([_target(p.a[g], p.cost[g], p.loss) for g in range(len(p.cost))])
 
 
 @kernel
@@ -198,20 +189,15 @@ def _pick(p: Dual) -> tuple[int, int, int]:
             if alpha[j] > 0 and (easiest < 0 or margin[j] > margin[easiest]):
                 easiest = j
         target = _target(p.a[g], p.cost[g], p.loss)
-        bend = _bend(p.a[g], p.cost[g], margin[worst], p.loss)
-        lack = target - margin[worst]
-        if lack > 0 and (p.a[g] < p.cost[g] or p.loss == SQUARED_HINGE):
-            gain = lack * lack / (K[worst, worst] + bend)
-            if gain > most:
-                most, bag, to, give = gain, g, worst, -1
+        grows = p.a[g] < p.cost[g] or p.loss == SQUARED_HINGE
+        for j in (worst, easiest):
+            lack = target - margin[j] if j >= 0 else 0.0
+            if (lack > 0 and j == worst and grows) or (lack < 0 and j == easiest):
+                gain = lack * lack / (K[j, j] + _bend(p.a[g], p.cost[g], margin[j], p.loss))
+                if gain > most:
+                    most, bag, to, give = gain, g, j, -1
         if easiest < 0:
             continue
-        excess = margin[easiest] - target
-        if excess > 0:
-            bend = _bend(p.a[g], p.cost[g], margin[easiest], p.loss)
-            gain = excess * excess / (K[easiest, easiest] + bend)
-            if gain > most:
-                most, bag, to, give = gain, g, easiest, -1
         lead = margin[easiest] - margin[worst]
         apart = K[worst, worst] + K[easiest, easiest] - 2 * K[worst, easiest]
         if lead > 0 and apart > 0 and lead * lead / apart > most:
@@ -229,17 +215,12 @@ def _greedy_ascent(p: Dual, steps: int) -> bool:
             return True
         if give < 0:
             step = _step(margin[to], K[to, to], alpha[to], a[g], p.cost[g], p.loss)
-            alpha[to] = max(alpha[to] + step, 0.0)
-            a[g] = max(a[g] + step, 0.0)
-            if p.loss != SQUARED_HINGE:
-                a[g] = min(a[g], p.cost[g])
-            for j in range(len(margin)):
-                margin[j] += step * K[to, j]
+            a[g] = min(max(a[g] + step, 0.0), np.inf if p.loss == SQUARED_HINGE else p.cost[g])
         else:
             apart = K[to, to] + K[give, give] - 2 * K[to, give]
             step = min((margin[give] - margin[to]) / apart, alpha[give])
-            alpha[to] += step
             alpha[give] -= step
-            for j in range(len(margin)):
-                margin[j] += step * (K[to, j] - K[give, j])
+        alpha[to] = max(alpha[to] + step, 0.0)
+        for j in range(len(margin)):
+            margin[j] += step * (K[to, j] - (K[give, j] if give >= 0 else 0.0))
     return False

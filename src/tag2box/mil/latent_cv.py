@@ -1,44 +1,37 @@
-"""Latent SVMs that choose C and μ by cross-validation, along a path of warm starts.
+"""Latent SVMs that choose C and μ by cross-validation, with calibrated probabilities.
 
-In each fold the settings are visited so that neighbors on the path differ by one step: C goes up and down,
-μ falls from the smoothest problem to the sharpest. Each fit starts where the last one ended. The decisions
-about the bags that a fold leaves out, at the chosen setting, calibrate probabilities.
+The decisions about the bags that a fold leaves out, at the chosen setting, calibrate the probabilities.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from inspect import cleandoc
-from typing import Any
+from itertools import product
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy.special import expit
-from sklearn.metrics import get_scorer
+from sklearn.base import clone
 
 from tag2box.mil.bags import Bags
 from tag2box.mil.base import BagBase, InstanceClassifier, ProbabilityMixin
-from tag2box.mil.calibration import fit_sigmoids, log_odds
-from tag2box.mil.latent import LatentSVC
-from tag2box.mil.search import Point, accuracy, cross_validate, fit_path, folds_of
-from tag2box.mil.smooth_latent import SmoothLatentSVC
+from tag2box.mil.latent import LatentSVC, SmoothLatentSVC
+from tag2box.mil.search import cross_validate, fit_sigmoids, folds_of, log_odds
 
 Floats = NDArray[np.float64]
 
 
-def path(Cs: ArrayLike, mus: ArrayLike | None = None) -> list[Point]:
-    """The settings in the order of the path: μ falls, C goes up, then down, then up again."""
-    up = [float(C) for C in np.unique(Cs)]
-    if mus is None:
-        return [{"C": C} for C in up]
-    rows = enumerate(np.unique(mus)[::-1])
-    return [{"mu": float(mu), "C": C} for k, mu in rows for C in (up[::-1] if k % 2 else up)]
-
-
+@dataclass(eq=False, repr=False)
 class LatentCV(ProbabilityMixin, InstanceClassifier):
-    """A latent SVM whose settings are chosen by cross-validation; a subclass defines `_points`."""
+    """A latent SVM whose settings are chosen by cross-validation; a subclass names its kind."""
 
-    _kind: type[InstanceClassifier]
-    cv: Any
-    scoring: Any
-    estimator: Any
+    Cs: Any = (0.1, 1.0, 10.0, 100.0)
+    _: KW_ONLY
+    cv: Any = 5
+    scoring: Any = None
+    estimator: Any = None
+
+    _kind: ClassVar[type[InstanceClassifier]]
 
     shared_docs = BagBase.shared_docs | {
         "Cs": cleandoc("""
@@ -57,7 +50,7 @@ class LatentCV(ProbabilityMixin, InstanceClassifier):
             best_score_ : float
                 Its mean score over the folds.
             path_ : list of dict
-                The settings in the order in which they were visited.
+                The settings that were tried.
             scores_ : ndarray of shape (n_folds, n_settings)
                 The score of each setting in each fold.
             calibration_ : ndarray of shape (1, 2) or (n_classes, 2)
@@ -67,13 +60,13 @@ class LatentCV(ProbabilityMixin, InstanceClassifier):
 
     def _fit(self, bags: Bags, labels: NDArray[Any], weight: Floats | None) -> None:
         estimator = self._kind() if self.estimator is None else self.estimator
-        score = accuracy if self.scoring is None else get_scorer(self.scoring)
-        points, folds = self._points(), folds_of(self.cv, labels)
-        result = cross_validate(estimator, points, bags, labels, folds, weight, score=score, warm=True)
-        for model, _ in fit_path(estimator, points[: result.best + 1], bags, labels, bags, weight, warm=True):
-            self.estimator_ = model
+        grid, folds = self._grid(), folds_of(self.cv, labels)
+        points = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
+        result = cross_validate(estimator, points, bags, labels, folds, weight, scoring=self.scoring)
+        weights = {} if weight is None else {"sample_weight": weight}
         self.path_, self.scores_ = points, result.scores
-        self.best_params_, self.best_score_ = points[result.best], result.best_score
+        self.best_params_, self.best_score_ = points[result.best], float(result.scores.mean(axis=0).max())
+        self.estimator_ = clone(estimator).set_params(**self.best_params_).fit(bags, labels, **weights)
         self.coef_, self.intercept_ = self.estimator_.coef_, self.estimator_.intercept_
         self.calibration_ = fit_sigmoids(result.best_decisions, labels, self.classes_)
 
@@ -87,8 +80,8 @@ class LatentCV(ProbabilityMixin, InstanceClassifier):
         likely = expit(log_odds(decisions, self.calibration_))
         return np.asarray(likely[:, 0] if decisions.ndim == 1 else likely)
 
-    def _points(self) -> list[Point]:
-        raise NotImplementedError
+    def _grid(self) -> dict[str, Any]:
+        return {"C": self.Cs}
 
 
 class LatentSVCCV(LatentCV):
@@ -109,10 +102,6 @@ class LatentSVCCV(LatentCV):
     %(linear)s
     %(classes)s
 
-    See Also
-    --------
-    SmoothLatentSVCCV : The same for `SmoothLatentSVC`.
-
     Examples
     --------
     >>> from tag2box.mil import LatentSVCCV, make_bags
@@ -126,23 +115,8 @@ class LatentSVCCV(LatentCV):
 
     _kind = LatentSVC
 
-    def __init__(
-        self,
-        Cs: Any = (0.1, 1.0, 10.0, 100.0),
-        *,
-        cv: Any = 5,
-        scoring: Any = None,
-        estimator: Any = None,
-    ) -> None:
-        self.Cs = Cs
-        self.cv = cv
-        self.scoring = scoring
-        self.estimator = estimator
 
-    def _points(self) -> list[Point]:
-        return path(self.Cs)
-
-
+@dataclass(eq=False, repr=False)
 class SmoothLatentSVCCV(LatentCV):
     """`SmoothLatentSVC` with C and mu chosen by cross-validation, and calibrated probabilities.
 
@@ -163,10 +137,6 @@ class SmoothLatentSVCCV(LatentCV):
     %(linear)s
     %(classes)s
 
-    See Also
-    --------
-    LatentSVCCV : The same for `LatentSVC`.
-
     Examples
     --------
     >>> from tag2box.mil import SmoothLatentSVCCV, make_bags
@@ -180,20 +150,7 @@ class SmoothLatentSVCCV(LatentCV):
 
     _kind = SmoothLatentSVC
 
-    def __init__(
-        self,
-        Cs: Any = (0.1, 1.0, 10.0, 100.0),
-        mus: Any = (0.3, 1.0, 3.0),
-        *,
-        cv: Any = 5,
-        scoring: Any = None,
-        estimator: Any = None,
-    ) -> None:
-        self.Cs = Cs
-        self.mus = mus
-        self.cv = cv
-        self.scoring = scoring
-        self.estimator = estimator
+    mus: Any = (0.3, 1.0, 3.0)
 
-    def _points(self) -> list[Point]:
-        return path(self.Cs, self.mus)
+    def _grid(self) -> dict[str, Any]:
+        return {"C": self.Cs, "mu": self.mus}

@@ -1,7 +1,8 @@
 """`LinearClassifier`: what the two latent SVMs have in common."""
 
+from dataclasses import KW_ONLY, dataclass
 from inspect import cleandoc
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -9,53 +10,50 @@ from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_sample_weight
 
 from tag2box.errors import InputError
-from tag2box.mil.bags import Bags, is_sparse
+from tag2box.mil.bags import Bags
 from tag2box.mil.base import BagBase, InstanceClassifier
 from tag2box.mil.objective import Affine, BagProblem, andrews_start
 from tag2box.mil.validation import check_at_least, check_choice, check_positive, one_against_rest
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 # θ, the trace of the objective, and the number of iterations
 Solution = tuple[Floats, list[float], int]
 
 
+@dataclass(eq=False, repr=False)
 class LinearClassifier(InstanceClassifier):
     """A linear score of instances, one class against the rest; a subclass defines `_solve`."""
 
-    losses: tuple[str, ...]
-    C: float
-    loss: str
-    fit_intercept: bool
-    intercept_scaling: float
-    class_weight: Any
-    init: Any
-    warm_start: bool
-    max_iter: int
-    tol: float
-    n_jobs: int | None
+    C: float = 1.0
+    _: KW_ONLY
+    loss: str = "squared_hinge"
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+    class_weight: Any = None
+    init: Any = "andrews"
+    warm_start: bool = False
+    n_jobs: int | None = None
+    max_iter: int = 1000
+    tol: float = 1e-4
 
+    losses: ClassVar[tuple[str, ...]]
     shared_docs = BagBase.shared_docs | {
         "C": cleandoc("""
             C : float, default=1.0
                 The weight of the loss against the regularization ½‖w‖².
         """),
-        "intercept": cleandoc("""
+        "shared": cleandoc("""
             fit_intercept : bool, default=True
                 Whether to fit an intercept.
             intercept_scaling : float, default=1.0
                 The value of the constant feature that stands for the intercept. Its weight is regularized
                 like the others, as in `sklearn.svm.LinearSVC`.
-        """),
-        "start": cleandoc("""
             class_weight : dict or "balanced", default=None
                 The weight of each class, as in scikit-learn.
             init : {"andrews", "zeros"}, ndarray or tuple, default="andrews"
                 The start: the weights of Andrews et al. (2003), zeros, `coef` or `(coef, intercept)`.
             warm_start : bool, default=False
                 Whether to start from the solution of the last fit.
-        """),
-        "n_jobs": cleandoc("""
             n_jobs : int, default=None
                 The number of threads for more than two classes. None means 1, -1 means one per core.
         """),
@@ -76,25 +74,24 @@ class LinearClassifier(InstanceClassifier):
             cost *= compute_sample_weight(self.class_weight, labels)
         if (cost == 0).any():
             bags, labels, cost = bags[cost > 0], labels[cost > 0], cost[cost > 0]
-        X, columns = _occupied(bags.X)
-        A = Affine(X, self.intercept_scaling if self.fit_intercept else 0.0)
+        A = Affine(bags.X, self.intercept_scaling if self.fit_intercept else 0.0)
         signs = one_against_rest(labels, self.classes_)
 
         def solve(k: int) -> Solution:
             problem = BagProblem(A, bags.offsets, signs[k], cost)
-            return self._solve(problem, self._start(problem, columns, k))
+            return self._solve(problem, self._start(problem, k))
 
         with A.few_threads():  # kernels and BLAS release the GIL: threads are enough
             jobs = Parallel(n_jobs=self.n_jobs, require="sharedmem")
             single = len(signs) == 1  # joblib takes as long as some iterations
             solutions = [solve(0)] if single else jobs(delayed(solve)(k) for k in range(len(signs)))
-        self._set_solutions(solutions, columns)
+        self._set_solutions(solutions)
 
     def _instance_scores(self, bags: Bags) -> Floats:
         scores = np.asarray(bags.X @ self.coef_.T + self.intercept_, dtype=np.float64)
         return scores[:, 0] if len(self.coef_) == 1 else scores
 
-    def _start(self, problem: BagProblem, columns: Ints | slice, k: int) -> Floats:
+    def _start(self, problem: BagProblem, k: int) -> Floats:
         if self.warm_start and hasattr(self, "coef_"):
             coef, intercept = self.coef_, self.intercept_
         elif isinstance(self.init, str):
@@ -108,13 +105,12 @@ class LinearClassifier(InstanceClassifier):
                 f"but coef has the shape {coef.shape}"
             )
         last = [np.resize(intercept, len(coef))[k] / bias] if bias > 0 else []
-        return np.concatenate([coef[k, columns], last]).astype(np.float64)
+        return np.concatenate([coef[k], last]).astype(np.float64)
 
-    def _set_solutions(self, solutions: list[Solution], columns: Ints | slice) -> None:
+    def _set_solutions(self, solutions: list[Solution]) -> None:
         thetas, traces, n_iter = zip(*solutions, strict=True)
         theta = np.array(thetas)
-        self.coef_ = np.zeros((len(theta), self.n_features_in_))
-        self.coef_[:, columns] = theta[:, :-1] if self.fit_intercept else theta
+        self.coef_ = theta[:, :-1] if self.fit_intercept else theta
         bias = theta[:, -1] if self.fit_intercept else np.zeros(len(theta))
         self.intercept_ = self.intercept_scaling * bias
         single = len(theta) == 1
@@ -133,11 +129,3 @@ class LinearClassifier(InstanceClassifier):
     def _solve(self, problem: BagProblem, theta: Floats) -> Solution:
         """Minimize the objective from `theta`."""
         raise NotImplementedError
-
-
-def _occupied(X: Any) -> tuple[Any, Ints | slice]:
-    """X without its empty columns, whose weights are 0, and the indices of the others."""
-    if not is_sparse(X):
-        return X, slice(None)
-    columns = np.unique(X.indices)
-    return X[:, columns], columns

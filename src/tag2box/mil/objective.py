@@ -31,7 +31,6 @@ Maximum = Callable[[Floats, Ints], tuple[Floats, Floats]]
 # Products with fewer numbers (256 MB of float32) gain little by threads, and lose much where cores are busy.
 SMALL = 1 << 26
 FEW = 0.25  # the share of rows below which taking them out is cheaper than a product with all
-PAIRS = 40  # that L-BFGS keeps
 
 
 @dataclass(frozen=True)
@@ -129,8 +128,7 @@ def minimize(
     gtol = tol * np.abs(objective(zero)[1]).max()
     values.clear()
     trace: list[float] = []
-    options: Any = {"maxiter": max_iter, "maxfun": 50 * max_iter, "maxcor": PAIRS}
-    options |= {"gtol": gtol, "ftol": 1e-4 * tol}
+    options: Any = {"maxiter": max_iter, "maxfun": 50 * max_iter, "gtol": gtol, "ftol": 1e-4 * tol}
     result = scipy_minimize(
         objective,
         theta / units,

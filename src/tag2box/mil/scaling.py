@@ -1,14 +1,16 @@
-"""`InstanceScaler`: instances of comparable length, for linear machines and for Gaussian kernels."""
+"""`PerInstance`: transformers of rows in front of estimators of bags, and `InstanceScaler`, one of them."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tag2box.mil.bags import is_sparse
+from tag2box.mil.bags import Bags, as_bags, is_sparse
+from tag2box.mil.base import BagTransformer
 from tag2box.mil.set_kernel import resolve_gamma
 from tag2box.mil.validation import check_choice
 
@@ -25,6 +27,67 @@ def mostly_zeros(X: Any) -> bool:
     return bool(filled < FEW * X.shape[0] * X.shape[1])
 
 
+@dataclass(eq=False, repr=False)
+class PerInstance(BagTransformer):
+    """Apply a scikit-learn transformer to the instances of bags.
+
+    The transformer is fitted without labels: bags have them, instances do not.
+
+    Parameters
+    ----------
+    transformer : transformer
+        A scikit-learn transformer of matrices, such as `StandardScaler`.
+
+    Attributes
+    ----------
+    transformer_ : transformer
+        The fitted transformer.
+
+    Examples
+    --------
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from tag2box.mil import Bags, PerInstance, SmoothLatentSVC
+    >>> bags = Bags([[0.0], [2.0], [4.0]], offsets=[0, 2, 3])
+    >>> PerInstance(StandardScaler(with_std=False)).fit_transform(bags)[1].tolist()
+    [[2.0]]
+    >>> model = make_pipeline(PerInstance(StandardScaler()), SmoothLatentSVC())
+    >>> model.fit(bags, [-1, 1]).predict(bags).tolist()
+    [-1, 1]
+    """
+
+    transformer: Any
+
+    def _check_first(self, bags: Any) -> Bags:
+        return as_bags(bags)  # the transformer may be an imputer
+
+    def _check_bags(self, bags: Any) -> Bags:
+        check_is_fitted(self)
+        return as_bags(bags)
+
+    def _fit(self, bags: Bags) -> None:
+        self.transformer_ = clone(self.transformer).fit(bags.X)
+
+    def _transform(self, bags: Bags) -> Bags:
+        return Bags(self.transformer_.transform(bags.X), bags.offsets)
+
+    def set_output(self, *, transform: str | None = None) -> "PerInstance":  # noqa: ARG002
+        """Do nothing: bags stay bags in a pipeline whose rows become frames.
+
+        Parameters
+        ----------
+        transform : str, default=None
+            Ignored, as bags are no rows.
+
+        Returns
+        -------
+        PerInstance
+            The transformer.
+        """
+        return self
+
+
+@dataclass(eq=False, repr=False)
 class InstanceScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Scale rows: for linear machines, or for kernels whose gamma is a plain number.
 
@@ -45,10 +108,6 @@ class InstanceScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     n_features_in_ : int
         The number of features.
 
-    See Also
-    --------
-    PerInstance : Applies it to the instances of bags.
-
     Examples
     --------
     >>> from tag2box.mil import InstanceScaler, PerInstance, make_bags
@@ -58,8 +117,7 @@ class InstanceScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     True
     """
 
-    def __init__(self, method: str = "standardize") -> None:
-        self.method = method
+    method: str = "standardize"
 
     def fit(self, X: Any, y: Any = None) -> "InstanceScaler":  # noqa: ARG002
         """Find the center and the scale.

@@ -13,6 +13,7 @@ MILES (Chen, Bi and Wang 2006) describes a bag by its similarity to each instanc
 A sparse linear classifier behind it chooses the instances that count: `LinearSVC(penalty="l1", dual=False)`.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -23,7 +24,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 
 from tag2box.mil.bag_statistics import segment_mean
-from tag2box.mil.bags import Bags, as_csr, is_sparse
+from tag2box.mil.bags import Bags, is_sparse
 from tag2box.mil.base import BagTransformer
 from tag2box.mil.validation import check_choice, check_positive
 
@@ -52,6 +53,7 @@ def blocks_of(bags: Bags, n_columns: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(ends)]
 
 
+@dataclass(eq=False, repr=False)
 class SetKernel(ClassNamePrefixFeaturesOutMixin, BagTransformer):
     """The normalised set kernel (NSK): bags to a kernel matrix, for `SVC(kernel="precomputed")`.
 
@@ -75,10 +77,6 @@ class SetKernel(ClassNamePrefixFeaturesOutMixin, BagTransformer):
     gamma_ : float
         The gamma that was taken.
 
-    See Also
-    --------
-    BagStatistics : Statistics of a bag instead of all its instances.
-
     Notes
     -----
     Every pair of instances is compared, in blocks of 128 MB.
@@ -94,20 +92,12 @@ class SetKernel(ClassNamePrefixFeaturesOutMixin, BagTransformer):
     True
     """
 
-    def __init__(
-        self,
-        kernel: str = "rbf",
-        *,
-        gamma: Any = "scale",
-        degree: float = 3,
-        coef0: float = 1,
-        normalization: str = "feature",
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.normalization = normalization
+    kernel: str = "rbf"
+    _: KW_ONLY
+    gamma: Any = "scale"
+    degree: float = 3
+    coef0: float = 1
+    normalization: str = "feature"
 
     def _fit(self, bags: Bags) -> None:
         check_choice("normalization", self.normalization, NORMALIZATIONS)
@@ -144,6 +134,7 @@ class SetKernel(ClassNamePrefixFeaturesOutMixin, BagTransformer):
         return np.sqrt(np.where(squares > 0, squares, 1.0))
 
 
+@dataclass(eq=False, repr=False)
 class MILES(ClassNamePrefixFeaturesOutMixin, BagTransformer):
     """Describe each bag by its similarity to the instances of the training bags (MILES).
 
@@ -159,10 +150,6 @@ class MILES(ClassNamePrefixFeaturesOutMixin, BagTransformer):
     gamma_ : float
         The gamma that was taken.
 
-    See Also
-    --------
-    SetKernel : Compares all instances of two bags.
-
     Examples
     --------
     >>> from sklearn.pipeline import make_pipeline
@@ -175,8 +162,7 @@ class MILES(ClassNamePrefixFeaturesOutMixin, BagTransformer):
     True
     """
 
-    def __init__(self, gamma: Any = "scale") -> None:
-        self.gamma = gamma
+    gamma: Any = "scale"
 
     def _fit(self, bags: Bags) -> None:
         self.instances_, self._n_features_out = bags.X, bags.n_instances
@@ -192,12 +178,7 @@ class MILES(ClassNamePrefixFeaturesOutMixin, BagTransformer):
 
 
 def _sums(bags: Bags) -> Any:
-    means = segment_mean(bags)
-    return (
-        as_csr(sparse.diags_array(bags.sizes.astype(np.float64)) @ means)
-        if is_sparse(means)
-        else means * bags.sizes[:, None]
-    )
+    return sparse.diags_array(bags.sizes.astype(np.float64)) @ segment_mean(bags)
 
 
 def _array(K: Any) -> Floats:

@@ -10,19 +10,26 @@ Top-N: the projection keeps the order of the scores, so it can be computed from 
 one of them at zero it is the exact answer (the certificate), else N grows.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
 
 import numpy as np
+from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from tag2box.errors import InputError
-from tag2box.mil.compiled import kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+F = TypeVar("F", bound=Callable[..., Any])
 
 OMEGAS = ("l2", "entropy")
 ALL = np.iinfo(np.int64).max  # the value of `top` that stands for None
+
+
+def kernel(function: F) -> F:
+    """numba's `njit`, compiled at the first call and cached on disk, without the GIL, and with its types."""
+    return cast("F", njit(cache=True, nogil=True, error_model="numpy")(function))
 
 
 def simplex_projection(v: ArrayLike) -> Floats:

@@ -7,6 +7,7 @@ answer (stacking, Wolpert 1992).
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,22 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 from tag2box.errors import InputError
+from tag2box.mil.bag_statistics import BagStatistics
 from tag2box.mil.bags import Bags
 from tag2box.mil.base import BagClassifier, ProbabilityMixin
-from tag2box.mil.calibration import fit_sigmoids, log_odds
-from tag2box.mil.scaling import mostly_zeros
-from tag2box.mil.search import cross_validate, folds_of
-from tag2box.mil.usual import usual_machines
+from tag2box.mil.latent import SmoothLatentSVC
+from tag2box.mil.scaling import InstanceScaler, PerInstance, mostly_zeros
+from tag2box.mil.search import cross_validate, fit_sigmoids, folds_of, log_odds
+from tag2box.mil.set_kernel import SetKernel
 
 Floats = NDArray[np.float64]
+# A machine, and the settings to choose from, as for `GridSearchCV`.
+Choice = tuple[Any, dict[str, Any]]
+SVM_CS = [1.0, 10.0, 100.0]
 
 
 def fit_stack(odds: Sequence[Floats], y: NDArray[Any]) -> LogisticRegression:
@@ -33,6 +40,7 @@ def fit_stack(odds: Sequence[Floats], y: NDArray[Any]) -> LogisticRegression:
     return LogisticRegression().fit(np.hstack(odds), y)
 
 
+@dataclass(eq=False, repr=False)
 class BagStackingCV(ProbabilityMixin, BagClassifier):
     """Several machines, their settings chosen by cross-validation, stacked by a logistic regression.
 
@@ -59,10 +67,6 @@ class BagStackingCV(ProbabilityMixin, BagClassifier):
         The weights of the machines' log odds.
     %(classes)s
 
-    See Also
-    --------
-    SmoothLatentSVCCV : One machine, linear, which says which instance it is.
-
     Examples
     --------
     >>> from sklearn.svm import SVC
@@ -74,9 +78,9 @@ class BagStackingCV(ProbabilityMixin, BagClassifier):
     (60, 2)
     """
 
-    def __init__(self, machines: Any = None, *, cv: Any = 3) -> None:
-        self.machines = machines
-        self.cv = cv
+    machines: Any = None
+    _: KW_ONLY
+    cv: Any = 3
 
     def fit(self, bags: Any, y: ArrayLike) -> "BagStackingCV":
         """Choose the settings of each machine, fit it, and weigh them.
@@ -110,7 +114,7 @@ class BagStackingCV(ProbabilityMixin, BagClassifier):
                 result = cross_validate(estimator, points, bags, labels, folds)
                 self._sigmoids.append(fit_sigmoids(result.best_decisions, labels, self.classes_))
                 odds.append(log_odds(result.best_decisions, self._sigmoids[-1]))
-                scores.append(result.best_score)
+                scores.append(result.scores.mean(axis=0).max())
                 self.best_params_.append(points[result.best])
                 self.machines_.append(clone(estimator).set_params(**points[result.best]).fit(bags, labels))
         in_folds = np.isfinite(np.hstack(odds)).all(axis=1)  # bags that some fold has left out
@@ -126,3 +130,29 @@ class BagStackingCV(ProbabilityMixin, BagClassifier):
 
     def _probabilities(self, decisions: Floats) -> Floats:
         return np.asarray(expit(decisions) if decisions.ndim == 1 else softmax(decisions, axis=1))
+
+
+def usual_machines(*, text: bool) -> dict[str, Choice]:
+    """By name; text: whether instances are mostly zeros."""
+    return {"statistics": statistics("normalize"), "NSK": _set_kernel(text), "SLSVM": _smooth()}
+
+
+def statistics(method: str) -> Choice:
+    """Statistics of each bag, and an SVM with a Gaussian kernel; method: how instances are scaled."""
+    machine = make_pipeline(PerInstance(InstanceScaler(method)), BagStatistics(), InstanceScaler(), SVC())
+    sets = [("mean",), ("min", "max"), ("mean", "min", "max", "std")]
+    grid = {"bagstatistics__statistics": sets, "svc__gamma": [0.125, 0.5, 2.0]}
+    return machine, grid | {"svc__C": SVM_CS}
+
+
+def _set_kernel(text: bool) -> Choice:
+    """The normalised set kernel and an SVM; on text no Gaussian was better than a linear kernel."""
+    kernel = SetKernel("linear" if text else "rbf")
+    machine = make_pipeline(PerInstance(InstanceScaler()), kernel, SVC(kernel="precomputed"))
+    return machine, {"setkernel__gamma": [1.0] if text else [0.25, 1.0], "svc__C": SVM_CS}
+
+
+def _smooth() -> Choice:
+    """The smoothed latent SVM with a bias."""
+    machine = make_pipeline(PerInstance(InstanceScaler("normalize")), SmoothLatentSVC(tol=1e-3))
+    return machine, {"smoothlatentsvc__mu": [3.0, 1.0, 0.3], "smoothlatentsvc__C": [0.5, 2.0, 10.0]}

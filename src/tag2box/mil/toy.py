@@ -1,4 +1,4 @@
-"""`make_bags`: toy bags in which few instances of the positive ones are the reason."""
+"""`make_bags`: toy bags of which few instances make the label."""
 
 from typing import Any
 
@@ -51,10 +51,8 @@ def make_bags(
     --------
     >>> from tag2box.mil import make_bags
     >>> bags, y = make_bags(4, random_state=0)
-    >>> y.tolist()
-    [0, 1, 0, 1]
-    >>> len(bags)
-    4
+    >>> len(bags), y.tolist()
+    (4, [0, 1, 0, 1])
     """
     low, high = size
     if not 1 <= n_witnesses <= low <= high:

@@ -32,14 +32,6 @@ def bag_labels(y: ArrayLike, n: int) -> NDArray[Any]:
     return labels
 
 
-def classes_of(labels: NDArray[Any]) -> NDArray[Any]:
-    """The classes among the labels, in order; at least two."""
-    classes = np.unique(labels)
-    if len(classes) < 2:
-        raise InputError(f"only one class ({classes[0]}) in y: bags of at least two are needed")
-    return np.asarray(classes)
-
-
 def bag_weights(sample_weight: ArrayLike, n: int) -> Floats:
     """`sample_weight` as an array of one weight per bag."""
     weights = np.asarray(sample_weight, dtype=np.float64)

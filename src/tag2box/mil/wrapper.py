@@ -8,6 +8,7 @@ An instance classifier learns s(x) from all (x_ij, y_i). A bag's score pools tho
     noisy_or 1 - Π_j (1 - s_j), for probabilities: that not all instances fail (Maron and Lozano-Pérez 1998)
 """
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ def _has_probabilities(wrapper: Any) -> bool:
     return hasattr(wrapper.estimator, "predict_proba")
 
 
+@dataclass(eq=False, repr=False)
 class BagWrapper(InstanceClassifier):
     """Make a classifier of bags from any classifier of instances (single-instance learning, SIL).
 
@@ -61,10 +63,6 @@ class BagWrapper(InstanceClassifier):
         The fitted classifier of instances.
     %(classes)s
 
-    See Also
-    --------
-    MiSVM : Lets the labels of instances in positive bags change.
-
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression
@@ -77,10 +75,10 @@ class BagWrapper(InstanceClassifier):
     (60, 2)
     """
 
-    def __init__(self, estimator: Any, *, pooling: str = "max", sharpness: float = 1.0) -> None:
-        self.estimator = estimator
-        self.pooling = pooling
-        self.sharpness = sharpness
+    estimator: Any
+    _: KW_ONLY
+    pooling: str = "max"
+    sharpness: float = 1.0
 
     predict_proba = available_if(_has_probabilities)(ProbabilityMixin.predict_proba)
 

@@ -12,12 +12,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
 from tag2box.mil.andrews import MISVM, MiSVM
-from tag2box.mil.latent import LatentSVC
-from tag2box.mil.per_instance import PerInstance
-from tag2box.mil.scaling import InstanceScaler
+from tag2box.mil.latent import LatentSVC, SmoothLatentSVC
+from tag2box.mil.scaling import InstanceScaler, PerInstance
 from tag2box.mil.set_kernel import MILES
-from tag2box.mil.smooth_latent import SmoothLatentSVC
-from tag2box.mil.usual import Choice, statistics, usual_machines
+from tag2box.mil.stacking import Choice, statistics, usual_machines
 from tag2box.mil.wrapper import BagWrapper
 
 # The paper's settings; see its Table 1.

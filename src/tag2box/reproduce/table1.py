@@ -24,11 +24,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid, StratifiedKFold
 
 from tag2box.mil.bags import Bags
-from tag2box.mil.calibration import fit_sigmoids, log_odds
 from tag2box.mil.scaling import mostly_zeros
-from tag2box.mil.search import Fold, Point, cross_validate
-from tag2box.mil.stacking import fit_stack
-from tag2box.mil.usual import Choice
+from tag2box.mil.search import Fold, Point, cross_validate, fit_sigmoids, log_odds
+from tag2box.mil.stacking import Choice, fit_stack
 from tag2box.reproduce.machines import ALL, COLUMNS, STACKED, machines
 from tag2box.reproduce.mil_sets import load_set
 from tag2box.runtime.executor import map_ordered

@@ -25,7 +25,7 @@ from tag2box.description.description import Description, Details
 from tag2box.description.photos import described_sample
 from tag2box.description.record import Described, Maps, Raw
 from tag2box.mil.bags import Bags
-from tag2box.mil.smooth_latent import SmoothLatentSVC
+from tag2box.mil.latent import SmoothLatentSVC
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.executor import map_threads
 from tag2box.runtime.packing import stored
@@ -55,7 +55,7 @@ class DetailsChoice:
     details: Details | None
 
 
-@stage("details", version=4)
+@stage("details", version=5)
 def choose_details(
     sample: Raw,
     tags: NDArray[np.int8],

@@ -90,7 +90,7 @@ def first_positives(cover: Cover, windows: Windows, iou: float = 0.3) -> Rows:
     return np.array(out, dtype=np.int64)
 
 
-@stage("initial", version=1)
+@stage("initial", version=2)
 def train_initial(
     known: Known,
     covers: Sequence[Cover],

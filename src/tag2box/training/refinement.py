@@ -92,7 +92,7 @@ class RefineConfig(Settings):
     tol: Annotated[float, Range(1e-9, 1)] = 1e-4
 
 
-@stage("refined", version=2)
+@stage("refined", version=3)
 def refine(known: Known, initial: Weights, config: RefineConfig, *, progress: Progress = silent) -> Weights:
     """The refined detector of every class, from `initial`.
 

@@ -179,7 +179,7 @@ def label_near(
     return np.concatenate(close), first + np.flatnonzero(around)
 
 
-@stage("retrained", version=2)
+@stage("retrained", version=3)
 def retrain(
     known: Known,
     found: Found,
