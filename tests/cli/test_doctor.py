@@ -9,7 +9,7 @@ from tests._schemas import check
 from typer.testing import CliRunner
 
 import tag2box
-from tag2box.cli import machine
+from tag2box.cli import doctor as machine
 from tag2box.cli.app import app
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.resolving import measure_precision
@@ -27,7 +27,6 @@ def test_it_says_what_is_there():
     speeds = measure_precision(FeaturesConfig())
     assert found["precision"]["chosen"] == speeds.precision
     assert found["precision"]["why"] == str(speeds)
-    assert "CPU" in [device["name"] for device in found["devices"]]
     assert found["packages"]["pillow"] == __import__("PIL").__version__
     assert found["memory"]["total"] > found["memory"]["available"] > 0
     words = CliRunner().invoke(app, ["doctor"]).stdout
@@ -45,8 +44,8 @@ def test_what_is_broken_is_a_problem_and_not_an_error(monkeypatch):
     def broken(*_):
         raise Tag2BoxError("no weights: install them")
 
-    monkeypatch.setattr(machine, "measure_precision", broken)
-    monkeypatch.setattr(machine, "_memory", lambda: {"total": 10**9, "available": 5 * 10**8, "limit": None})
+    monkeypatch.setattr("tag2box.description.resolving.measure_precision", broken)
+    monkeypatch.setattr(machine, "_memory", lambda: {"total": 10**9, "available": 5 * 10**8})
     monkeypatch.setattr(machine.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 10**6}))
     found = machine.examine()
     assert found["precision"] is None
@@ -60,7 +59,7 @@ def test_a_container_may_have_less_memory_than_the_machine(monkeypatch, limit, f
         machine, "_read", lambda path: limit if "cgroup" in path else "MemAvailable: 9000000 kB"
     )
     memory = machine._memory()
-    assert memory["limit"] == (10**9 if few else None)
+    assert memory["available"] == (10**9 if few else 9_216_000_000)
     found = {"memory": memory, "cache": machine._cache(), "processor": {"workers": 2}, "run": None}
     assert any(line.startswith("memory") for line in machine._problems(found)) == few
 

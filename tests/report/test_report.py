@@ -20,7 +20,7 @@ from tag2box.images import ImageSet, Truth
 from tag2box.neighbors.search import group_neighbors
 from tag2box.report.charts import LEFT, gain_chart, recall_chart
 from tag2box.report.content import ClassRecords, build_content, render_page
-from tag2box.report.pictures import AFTER, BEFORE, MINED, contact_sheet, cut, heated
+from tag2box.report.pictures import AFTER, BEFORE, contact_sheet, cut, heated
 from tag2box.run.heat_maps import votes
 from tag2box.windows.search import Windows
 
@@ -218,16 +218,6 @@ def test_boxes_before_and_after_have_their_colours(content):
         for colour in (BEFORE, AFTER):
             lines = np.abs(pixels - ImageColor.getrgb(colour)).max(axis=2) < 60
             assert lines.sum() > 50
-
-
-def test_negative_mining_has_a_colour_of_its_own(records):
-    boxes, mined = {4: np.float32([20, 20, 60, 60])}, {4: np.float32([70, 10, 110, 70])}
-    for of, drawn in ((mined, True), ({}, False)):
-        record = ClassRecords(before=boxes, after=boxes, mined=of)
-        content = build_content(records.images, records.windows, {NASTY: record})
-        lines = np.abs(pixels_of(content.classes[0].boxes[0]) - ImageColor.getrgb(MINED)).max(axis=2) < 35
-        assert (lines.sum() > 50) == drawn
-        assert ("negative mining" in render_page(content)) == drawn
 
 
 def test_a_map_is_bright_where_its_values_are(records):

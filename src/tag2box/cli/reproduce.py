@@ -10,6 +10,9 @@ from tag2box.cli.options import AsJson, Workers, shown
 from tag2box.errors import InputError
 
 reproduce = typer.Typer(no_args_is_help=True, help="The paper's tables, ours beside theirs.")
+Data = Annotated[Path, typer.Option(help="VOC 2007 in the devkit's layout, with its Annotations.")]
+Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0 to N-1 of the sample, and of negatives.")]
+Out = Annotated[Path, typer.Option(help="Where results go, and are found again.")]
 
 
 @reproduce.callback()
@@ -23,7 +26,7 @@ def table1(
     sets: Annotated[list[str] | None, typer.Option(help="Only these sets, for example musk1,fox.")] = None,
     more: Annotated[list[str] | None, typer.Argument(hidden=True, help="More sets, after --sets.")] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Seeds 0 to N-1 of the ten folds.")] = 1,
-    out: Annotated[Path, typer.Option(help="Where results go, and are found again.")] = Path("runs/table1"),
+    out: Out = Path("runs/table1"),
     honest: Annotated[bool, typer.Option(help="Also choose settings inside each training part.")] = True,
     every: Annotated[bool, typer.Option("--all", help="The classics and other machines, too.")] = False,
     workers: Workers = None,
@@ -43,7 +46,6 @@ def table1(
     from tag2box.reproduce.machines import ALL, COLUMNS
     from tag2box.reproduce.mil_sets import SETS
     from tag2box.reproduce.table1 import run_table1, stacked
-    from tag2box.runtime.files import write_whole
 
     names = [name for item in [*(sets or []), *(more or [])] for name in item.split(",")] or list(SETS)
     if unknown := [name for name in names if name not in SETS]:
@@ -52,21 +54,42 @@ def table1(
     options: dict[str, Any] = {"columns": columns, "honest": honest, "workers": workers}
     with shown() as progress:
         cells = run_table1(data, names, range(seeds), out, progress=progress, **options)
-    cells += stacked(cells, data)
-    table = show.as_dict(cells, honest)
-    write_whole(out / f"{stem}.json", json.dumps(table, indent=2) + "\n")
-    write_whole(out / f"{stem}.md", show.as_markdown(table))
-    if as_json:
-        typer.echo(json.dumps(table, indent=2))
-    else:
+    table = show.as_dict(cells + stacked(cells, data), honest)
+    written = _written(out, stem, table, show.as_markdown(table), as_json)
+    if not as_json:
         for view in show.as_rich(table):
             Console().print(view)
-        typer.echo(f"Written: {out / f'{stem}.md'}, {out / f'{stem}.json'}")
+        typer.echo(written)
 
 
-Data = Annotated[Path, typer.Option(help="VOC 2007 in the devkit's layout, with its Annotations.")]
-Seeds = Annotated[int, typer.Option(min=1, help="Seeds 0 to N-1 of the sample, and of negatives.")]
-Out = Annotated[Path, typer.Option(help="Where results go, and are found again.")]
+def _table_of_voc(name: str, classes: str, data: Path, out: Path, seeds: int, **options: Any) -> None:
+    """Table 2 or 3. classes: the name of its tuple of classes in `reproduce.printed`."""
+    from tag2box.data.reading import read_images
+    from tag2box.report.collecting import write_report
+    from tag2box.reproduce import printed
+    from tag2box.reproduce.show_voc import as_dict, as_markdown
+    from tag2box.reproduce.voc_tables import run_voc_table
+
+    names, as_json = getattr(printed, classes), options.pop("as_json")
+    with shown() as progress:
+        cells = run_voc_table(data, names, out, seeds=seeds, progress=progress, **options)
+    table = as_dict(cells, names)
+    written = _written(out, name, table, as_markdown(table), as_json)
+    page = write_report(out / "train", truths=[read_images(data, split="trainval")])
+    if not as_json:
+        typer.echo(f"{as_markdown(table)}\n{written}, {page}")
+
+
+def _written(out: Path, stem: str, table: Any, markdown: str, as_json: bool) -> str:
+    """Write both files of a table, print it where JSON is wanted, and say where it is."""
+    from tag2box.runtime.files import write_whole
+
+    text = json.dumps(table, indent=2)
+    write_whole(out / f"{stem}.json", text + "\n")
+    write_whole(out / f"{stem}.md", markdown)
+    if as_json:
+        typer.echo(text)
+    return f"Written: {out / f'{stem}.md'}, {out / f'{stem}.json'}"
 
 
 @reproduce.command("table2")
@@ -84,9 +107,7 @@ def table2(
 
     Example: tag2box reproduce table2 --data VOC2007 --seeds 3
     """
-    from tag2box.reproduce.printed import SIX
-
-    _voc_table("table2", data, SIX, out, seeds=seeds, workers=workers, as_json=as_json)
+    _table_of_voc("table2", "SIX", data, out, seeds, workers=workers, as_json=as_json)
 
 
 @reproduce.command("table3")
@@ -104,33 +125,4 @@ def table3(
 
     Example: tag2box reproduce table3 --data VOC2007
     """
-    from tag2box.reproduce.printed import CLASSES
-
-    _voc_table("table3", data, CLASSES, out, seeds=seeds, workers=workers, as_json=as_json)
-
-
-def _voc_table(
-    name: str,
-    data: Path,
-    classes: tuple[str, ...],
-    out: Path,
-    *,
-    seeds: int,
-    workers: int | None,
-    as_json: bool,
-) -> None:
-    from tag2box.data.reading import read_images
-    from tag2box.report.collecting import write_report
-    from tag2box.reproduce.show_voc import as_dict, as_markdown
-    from tag2box.reproduce.voc_tables import run_voc_table
-    from tag2box.runtime.files import write_whole
-
-    with shown() as progress:
-        cells = run_voc_table(data, classes, out, seeds=seeds, workers=workers, progress=progress)
-    table = as_dict(cells, classes)
-    write_whole(out / f"{name}.json", json.dumps(table, indent=2) + "\n")
-    write_whole(out / f"{name}.md", as_markdown(table))
-    page = write_report(out / "train", truths=[read_images(data, split="trainval")])
-    typer.echo(json.dumps(table, indent=2) if as_json else as_markdown(table))
-    if not as_json:
-        typer.echo(f"Written: {out / f'{name}.md'}, {out / f'{name}.json'}, {page}")
+    _table_of_voc("table3", "CLASSES", data, out, seeds, workers=workers, as_json=as_json)

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.cover.greedy import Cover
-from tag2box.cover.stage import find_covers
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.reliability import Reliability, reliability
 from tag2box.evaluation.scores import CorLoc, corloc, evaluate
@@ -177,32 +176,19 @@ def _classes(
     changed: Container[int],
 ) -> dict[str, ClassRecords]:
     """What there is of each class in the photos that are as they were."""
-    heat, mining = heat_maps_of(run), _negative_mining(run)
+    heat = heat_maps_of(run)
     records = {}
     for c, name in enumerate(run.images.classes):
-        before, after, rival = (_of_class(boxes, c, changed) for boxes in (first, mined, mining))
+        before, after = (_of_class(boxes, c, changed) for boxes in (first, mined))
         part = mined[mined.label == c]
         confidence = dict(zip(part.image.tolist()[::-1], part.score.tolist()[::-1], strict=True))
         cover = covers[c] if covers else None
-        records[name] = ClassRecords(cover, partial(heat, c), before, after, rival, confidence)
+        records[name] = ClassRecords(cover, partial(heat, c), before, after, confidence)
     return records
 
 
-def _negative_mining(run: RunFolder) -> Detections | None:
-    """The windows that negative mining finds by the neighbors of a run whose own are those of a cover."""
-    settings = run.config.cover
-    if "covers" not in run.keys or settings.initializer != "cover":
-        return None
-    windows, tags = run.result("described").windows, known_tags(run.images.tags, run.config.unknown)
-    other = replace(settings, initializer="negative_mining")
-    mined = find_covers(windows, run.result("compared"), tags, run.result("degrees"), other)
-    return window_detections(tuple(cover.first()[1] for cover in mined), windows, run.images)
-
-
-def _of_class(boxes: Detections | None, c: int, changed: Container[int]) -> dict[int, NDArray[np.float32]]:
+def _of_class(boxes: Detections, c: int, changed: Container[int]) -> dict[int, NDArray[np.float32]]:
     """The first box of each image, where there is one of the class."""
-    if boxes is None:
-        return {}
     part = boxes[boxes.label == c][::-1]
     pairs = zip(part.image.tolist(), part.xyxy, strict=True)
     return {i: box for i, box in pairs if i not in changed}

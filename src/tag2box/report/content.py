@@ -20,7 +20,6 @@ from tag2box.report.charts import gain_chart, histogram, recall_chart, reliabili
 from tag2box.report.pictures import (
     AFTER,
     BEFORE,
-    MINED,
     Boxes,
     Sizes,
     before_and_after,
@@ -42,14 +41,13 @@ class ClassRecords:
     """What the stages made for one class; what is None is left out of the report.
 
     heat: of an image's number, its map of the class; before, after: the first window of each positive image,
-    and its box after learning, with its confidence; mined: the window of negative mining, for comparison.
+    and its box after learning, with its confidence.
     """
 
     cover: Cover | None = None
     heat: Callable[[int], Heat] | None = None
     before: Boxes = field(default_factory=dict)
     after: Boxes = field(default_factory=dict)
-    mined: Boxes = field(default_factory=dict)
     confidence: Mapping[int, float] = field(default_factory=dict)
 
 
@@ -66,7 +64,6 @@ class ClassContent:
     heat: tuple[Picture, ...] = ()
     boxes: tuple[Picture, ...] = ()
     picks: tuple[tuple[Picture, ...], ...] = ()
-    mined: bool = False
     gains: str = ""
     curve: str = ""
     note: str = ""
@@ -111,7 +108,7 @@ class ReportContent:
 
 def render_page(content: ReportContent) -> str:
     """The page: no script, no other file, no request; every name in it is escaped."""
-    colors = {"before": BEFORE, "after": AFTER, "mined": MINED}
+    colors = {"before": BEFORE, "after": AFTER}
     return render_template("tag2box.report", "page.html.j2", report=content, colors=colors)
 
 
@@ -173,9 +170,8 @@ def _learned(
         facts=(),
         learned=learned_boxes(images, after, records.confidence, name, sizes),
         heat=heat_maps(images, records.heat, after or before, name, sizes),
-        boxes=before_and_after(images, before, after, name, sizes, records.mined),
+        boxes=before_and_after(images, before, after, name, sizes),
         picks=picks_and_neighbors(images, windows, neighbors, records.cover, name, sizes),
-        mined=bool(records.mined),
         gains=_gains(records.cover, name),
         note=records.cover.message if records.cover else "",
     )

@@ -56,21 +56,13 @@ class NetworkCheck:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values for JSON."""
         network = self.network
+        same = ("input", "output", "channels", "cut", "patch", "class_tokens", "register_tokens")
         return {
             "network": str(network.path),
-            "input": network.input,
-            "output": network.output,
-            "mean": list(network.mean),
-            "std": list(network.std),
-            "channels": network.channels,
-            "cut": network.cut,
-            "patch": network.patch,
-            "class_tokens": network.class_tokens,
-            "register_tokens": network.register_tokens,
+            **{name: getattr(network, name) for name in same},
+            **{name: list(getattr(network, name)) for name in ("mean", "std")},
             "size": list(network.size) if network.size else None,
-            "mode": self.config.mode,
-            "runtime": self.config.runtime,
-            "precision": self.config.precision,
+            **{name: getattr(self.config, name) for name in ("mode", "runtime", "precision")},
             "map": list(self.map_shape),
             "windows_per_second": round(self.windows_per_second, 1),
             "written": [str(path) for path in self.written],

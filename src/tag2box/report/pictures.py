@@ -24,8 +24,8 @@ Box = NDArray[np.float32]
 Boxes = Mapping[int, Box]  # image: its one box
 Marks = Sequence[tuple[Box, str]]  # boxes and their colors, the first lowest
 
-# By what they are, told apart with any color vision (Okabe and Ito 2008); MINED: by negative mining.
-BEFORE, AFTER, TRUTH, MINED = "#e69f00", "#009e73", "#ffffff", "#cc79a7"
+# By what they are, told apart with any color vision (Okabe and Ito 2008).
+BEFORE, AFTER, TRUTH = "#e69f00", "#009e73", "#ffffff"
 NEIGHBORS = 5  # as in the paper's Figure 2
 # The contact sheet: so many photos at most; the long side in pixels of few of them, and of more.
 SHEET, FEW, SHEET_SIDES = 1500, 400, (176, 96)
@@ -170,15 +170,12 @@ def heat_maps(
 
 
 def before_and_after(
-    images: ImageSet, before: Boxes, after: Boxes, name: str, sizes: Sizes, mined: Boxes
+    images: ImageSet, before: Boxes, after: Boxes, name: str, sizes: Sizes
 ) -> tuple[Picture, ...]:
-    """Photos with the first window and the box after learning, and the IoU of both.
-
-    mined: windows of negative mining, drawn below them: the paper's Figure 5.
-    """
+    """Photos with the first window and the box after learning, and the IoU of both."""
     pictures = []
     for i in spread(sorted(set(before) | set(after)), sizes.photos):
-        marks = [(b[i], color) for b, color in ((mined, MINED), (before, BEFORE), (after, AFTER)) if i in b]
+        marks = [(b[i], color) for b, color in ((before, BEFORE), (after, AFTER)) if i in b]
         known = [
             iou for b in (before, after) if i in b and (iou := overlap(images, i, name, b[i])) is not None
         ]

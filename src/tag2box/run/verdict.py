@@ -167,9 +167,9 @@ def _odd(
     if _same_place(boxes) >= MOST:
         return "all at one place", "add photos where it is elsewhere"
     if larger >= PART:
-        return "may be parts of it", ""
+        return "may be parts of it", "run again with --set two_stream.prior=8"
     if larger <= 1 / GROUP:
-        return "may hold more than it", ""
+        return "may hold more than it", "add photos of one alone, or review some"
     return "", ""
 
 
