@@ -136,6 +136,15 @@ def test_rooms_import_only_earlier_rooms():
         assert not later & set(rooms_imported(tree)), path
 
 
+def test_nothing_needs_posix_to_be_imported():
+    """Who uses one of these does so inside a function, and has another way without it."""
+    posix = {"fcntl", "resource", "pwd", "grp", "termios", "tty", "pty", "syslog"}
+    for path, _, tree in modules():
+        names = [alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names]
+        names += [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)]
+        assert not posix & {name.partition(".")[0] for name in names}, path
+
+
 def test_multiple_instance_learning_stands_alone():
     allowed = {"mil", "errors"}
     for path, room, tree in modules():

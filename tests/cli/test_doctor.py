@@ -34,6 +34,13 @@ def test_it_says_what_is_there():
         assert text in words
 
 
+def test_a_system_that_says_nothing_of_its_memory_is_described(monkeypatch):
+    """As Windows: there is no sysconf and no /proc."""
+    monkeypatch.delattr(machine.os, "sysconf", raising=False)
+    monkeypatch.setattr(machine, "_read", lambda _: "")
+    assert machine._memory() == {"total": None, "available": None}
+
+
 def test_it_names_no_home(monkeypatch, tmp_path):
     monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(Path, "home", lambda: tmp_path)

@@ -65,7 +65,9 @@ def detect(
     kind, suffix = _checked(format_, out, min_score, all_, on_error)
     folder = RunFolder(run)
     target = out or folder.folder / f"detections.{kind}{suffix}"
-    page = (out.with_suffix("") if out else folder.folder / "detections").with_suffix(".html")
+    page = out.with_suffix(".html") if out else folder.folder / "detections.html"
+    if page == target:
+        page = page.with_name(f"{page.stem}-page.html")
     if folder.outdated:
         typer.echo(f"Note: {folder.outdated}", err=True)
     images = _images(photos, split, on_error)

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from tag2box._version import __version__
@@ -136,10 +136,23 @@ def build_content(
     corlocs, sizes = corlocs or {}, Sizes.for_classes(len(images.classes))
     parts = []
     for name in images.classes:
-        learned = _learned(images, windows, neighbors, classes.get(name, ClassRecords()), name, sizes)
+        records = classes.get(name, ClassRecords())
         best, worst = best_and_worst(test or images, detections, name, sizes)
-        facts, curve = _facts(images, name, scores, corlocs), _curve(scores, name)
-        parts.append(replace(learned, facts=facts, curve=curve, best=best, worst=worst))
+        part = ClassContent(
+            name=name,
+            color=class_color(images.classes.index(name)),
+            facts=_facts(images, name, scores, corlocs),
+            learned=learned_boxes(images, records.after, records.confidence, name, sizes),
+            best=best,
+            worst=worst,
+            heat=heat_maps(images, records.heat, records.after or records.before, name, sizes),
+            boxes=before_and_after(images, records.before, records.after, name, sizes),
+            picks=picks_and_neighbors(images, windows, neighbors, records.cover, name, sizes),
+            gains=_gains(records.cover, name),
+            curve=_curve(scores, name),
+            note=records.cover.message if records.cover else "",
+        )
+        parts.append(part)
     return ReportContent(
         title=title,
         facts=_whole(images, test, scores, corlocs, events),
@@ -151,29 +164,6 @@ def build_content(
         timing=timing_table(events),
         config=settings_table(config),
         n_photos=len(images),
-    )
-
-
-def _learned(
-    images: ImageSet,
-    windows: Windows,
-    neighbors: Neighbors | None,
-    records: ClassRecords,
-    name: str,
-    sizes: Sizes,
-) -> ClassContent:
-    """What was made of the images learned from."""
-    before, after = records.before, records.after
-    return ClassContent(
-        name=name,
-        color=class_color(images.classes.index(name)),
-        facts=(),
-        learned=learned_boxes(images, after, records.confidence, name, sizes),
-        heat=heat_maps(images, records.heat, after or before, name, sizes),
-        boxes=before_and_after(images, before, after, name, sizes),
-        picks=picks_and_neighbors(images, windows, neighbors, records.cover, name, sizes),
-        gains=_gains(records.cover, name),
-        note=records.cover.message if records.cover else "",
     )
 
 
