@@ -1,7 +1,9 @@
 """A server of `tag2box serve` on a real port, in this process, with real workers."""
 
+import gc
 import threading
 import time
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,6 +28,9 @@ def served(app, port):
     finally:
         server.should_exit = True
         server.thread.join()
+        with warnings.catch_warnings():  # uvicorn leaves connections whose answer nobody takes to the end
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
 
 
 @contextmanager

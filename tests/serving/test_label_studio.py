@@ -17,7 +17,7 @@ from tests._review import ORIGIN, Client, copied
 
 from tag2box.corrections import collect, read_state
 from tag2box.errors import InputError
-from tag2box.run.folder import RunFolder
+from tag2box.run.annotations import Annotations
 from tag2box.serving.annotating import Backend, make_app
 from tag2box.serving.fetching import Source
 from tag2box.serving.label_config import read_config
@@ -38,8 +38,8 @@ class Played:
 
     def __init__(self, run, folder, source=None):
         self.home = copied(run, folder / "copy")
-        self.pool = WorkerPool(self.home / "detector.npz", Limits())
-        self.annotators = Annotators(RunFolder(self.home), 0.0)
+        self.pool = WorkerPool(self.home / "detector.npz", Limits(seconds=300))
+        self.annotators = Annotators(Annotations(self.home), 0.0)
         self.backend = Backend(self.annotators, self.pool, folder, source)
         self.client = Client(make_app(self.backend, Access("127.0.0.1", 8765, most_bytes=10**6)))
 

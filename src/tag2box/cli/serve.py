@@ -85,9 +85,9 @@ def serve_labelstudio(
     except ImportError as missing:
         raise InputError(MISSING) from missing
     from tag2box.data.reading import read_images
-    from tag2box.run.folder import RunFolder
+    from tag2box.run.annotations import Annotations
 
     source = Source(label_studio, os.environ.get("LABEL_STUDIO_API_KEY", "")) if label_studio else None
     access = Access(host, port, token, tuple(allow_host or ()))
     elsewhere = read_images(images) if images is not None else None
-    annotating.serve(Annotators(RunFolder(run), min_score, elsewhere), source, access, typer.echo)
+    annotating.serve(Annotators(Annotations(run, elsewhere), min_score), source, access, typer.echo)

@@ -38,8 +38,8 @@ class Session:
         progress: Progress = silent,
     ) -> None:
         self._written = _when_written(Path(folder))
-        self._elsewhere = images
-        self.annotations = now = Annotations(folder, images)
+        now = before.annotations.renewed() if before else Annotations(folder, images)
+        self.annotations: Annotations = now
         self.run, self.images, self.key = now.run, now.images, now.key
         teaching = load_order(now.run, progress)
         self.drawn = random_order(self._fresh_photos(), self.key)
@@ -74,7 +74,7 @@ class Session:
 
     def next(self) -> "Session":
         """The session of the run that has just learned again."""
-        return Session(self.run.folder, images=self._elsewhere, before=self)
+        return Session(self.run.folder, before=self)
 
     def _read_new(self) -> None:
         """Take in what was added to the log by anybody."""
@@ -144,7 +144,7 @@ class Session:
             contents = now.save(events, drawn=self._random)
             self._read_new()
             photos = [self._photo(n) for content in contents for n in now.numbers[content]]
-            return {"saved": [event["id"] for event in events], "photos": photos, **self.progress()}
+            return {"photos": photos, **self.progress()}
 
 
 def _when_written(folder: Path) -> int:

@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from tag2box.corrections import CorrectionLog, PhotoCorrections, State, check_event, check_inside, warn
+from tag2box.corrections import (
+    CorrectionLog,
+    PhotoCorrections,
+    State,
+    check_event,
+    check_inside,
+    new_id,
+    warn,
+)
 from tag2box.detection.detections import Detections
 from tag2box.errors import InputError
 from tag2box.images import ImageSet
@@ -38,6 +46,7 @@ class Annotations:
 
     def __init__(self, folder: str | Path, images: ImageSet | None = None) -> None:
         self.lock = threading.RLock()
+        self._elsewhere = images
         self.run = run = _finished(RunFolder(folder))
         self.key = run.keys[run.last_stage][:12]
         self.images = run.images if images is None else _moved_to(run.images, images)
@@ -53,6 +62,10 @@ class Annotations:
         for n, content in enumerate(run.contents):
             self.numbers.setdefault(content, []).append(n)
         warn(self.left_out())
+
+    def renewed(self) -> "Annotations":
+        """Those of the run that has learned again."""
+        return Annotations(self.run.folder, self._elsewhere)
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -99,10 +112,20 @@ class Annotations:
             width, height = self.sizes[n]
             return {"number": n, **about, "width": width, "height": height, "boxes": boxes}
 
+    def judged_last(self, by: str) -> list[int]:
+        """The photos as a whole of which `by` was the last to say something."""
+        last = {
+            e["sha256"]: e.get("by") for e in CorrectionLog(self.run.folder).read_new() if e["set"] == "photo"
+        }
+        return [
+            self.numbers[content][0] for content in last if last[content] == by and content in self.numbers
+        ]
+
     def save(self, events: Any, by: str = "", drawn: Collection[int] = ()) -> list[str]:
         """Add events that know their photos by their SHA-256 alone; they are on the disk when this returns.
 
-        by: who says so. drawn: the photos that were drawn at random. Returns the SHA-256 of the photos.
+        One without an id gets one. by: who says so. drawn: the photos that were drawn at random.
+        Returns the SHA-256 of the photos.
         """
         if not isinstance(events, list) or not 0 < len(events) <= MOST_EVENTS:
             raise InputError(f"expected a list of 1 to {MOST_EVENTS} events")
@@ -118,7 +141,7 @@ class Annotations:
             raise InputError("an event needs the sha256 of a photo of the run")
         n = self.numbers[content][0]
         photo = self.images.ids[n]
-        event = {key: value for key, value in given.items() if key in KEYS}
+        event = {"id": new_id()} | {key: value for key, value in given.items() if key in KEYS}
         event |= {"photo": photo, "sha256": content, "time": round(time.time(), 3), "run": self.key}
         event["random"] = n in drawn
         check_event(event)

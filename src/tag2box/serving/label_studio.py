@@ -7,13 +7,10 @@ reviewed. What it no longer holds is open again. All goes to the log of correcti
 from collections.abc import Iterator
 from typing import Any
 
-from tag2box.corrections import CorrectionLog, new_id
 from tag2box.data.formats.labelstudio import address_of, guesses, rectangles, result
 from tag2box.detection.config import check_min_score
 from tag2box.errors import InputError
-from tag2box.images import ImageSet
 from tag2box.run.annotations import MOST_EVENTS, Annotations
-from tag2box.run.folder import RunFolder
 from tag2box.serving.label_config import Controls
 
 BY = "labelstudio"
@@ -22,17 +19,16 @@ BY = "labelstudio"
 class Annotators:
     """One run under annotation; every method may be called from any thread.
 
-    images: its photos, where they are elsewhere now. min_score: of boxes in other photos.
+    min_score: of boxes in photos that the run does not have.
     """
 
-    def __init__(self, run: RunFolder, min_score: float, images: ImageSet | None = None) -> None:
+    def __init__(self, annotations: Annotations, min_score: float) -> None:
         check_min_score(min_score)
-        self.min_score, self._elsewhere = min_score, images
-        self.annotations = Annotations(run.folder, images)
+        self.annotations, self.min_score = annotations, min_score
 
     def renew(self) -> None:
         """Read the run that has learned again."""
-        self.annotations = Annotations(self.annotations.run.folder, self._elsewhere)
+        self.annotations = self.annotations.renewed()
 
     @property
     def version(self) -> str:
@@ -94,15 +90,10 @@ class Annotators:
 
     def forget(self, annotation: Any) -> None:
         """Take back what a deleted annotation said, where nobody has spoken of its photo since."""
-        now, last = self.annotations, {}
-        for event in CorrectionLog(now.run.folder).read_new():
-            if event["set"] == "photo":
-                last[event["sha256"]] = event.get("by", "")
-        for content, by in last.items():
-            if by == _by(annotation) and content in now.numbers:
-                number = now.numbers[content][0]
-                boxes = [_open(box) for box in _accepted(_photo(now, number))]
-                _send(now, number, boxes, "open", annotation)
+        now = self.annotations
+        for number in now.judged_last(_by(annotation)):
+            boxes = [_open(box) for box in _accepted(_photo(now, number))]
+            _send(now, number, boxes, "open", annotation)
 
 
 def _number(now: Annotations, task: Any) -> int | None:
@@ -145,10 +136,7 @@ def _send(now: Annotations, number: int, boxes: list[dict[str, Any]], state: str
         raise InputError(f"an annotation of {len(boxes)} boxes: expected at most {10 * MOST_EVENTS}")
     events = [*boxes, {"set": "photo", "state": state}]
     for n in range(0, len(events), MOST_EVENTS):
-        part = [
-            {"id": new_id(), **event, "photo": now.run.contents[number]}
-            for event in events[n : n + MOST_EVENTS]
-        ]
+        part = [{**event, "photo": now.run.contents[number]} for event in events[n : n + MOST_EVENTS]]
         now.save(part, by=_by(annotation))
 
 
