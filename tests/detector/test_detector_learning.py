@@ -1,10 +1,14 @@
 """How the detector learns: gradients against differences, targets against what they promise."""
 
+import hashlib
+
 import numpy as np
 import pytest
+from PIL import Image
 from tests._convnets import random_views, random_weights
 
 from tag2box.corrections.record import Corrections
+from tag2box.description.photos import Photos
 from tag2box.detector.adam import Adam, Moments
 from tag2box.detector.calibrating import draw_held_out, fit_curves, matched
 from tag2box.detector.config import DetectorConfig
@@ -15,6 +19,8 @@ from tag2box.detector.looks import centers, extent, first_look, inside, moved, s
 from tag2box.detector.record import SIZES
 from tag2box.detector.targets import Labels, cell_loss, cell_targets, region_loss, region_targets, side_loss
 from tag2box.detector.trunk import NETWORK, identity_head, network_weights, trunk
+from tag2box.detector.views import see_photos
+from tag2box.errors import InputError
 from tag2box.networks.efficientnet import to_onnx, weights_file
 from tag2box.networks.openvino_engine import compiled_graph
 
@@ -191,6 +197,15 @@ def test_regions_by_their_overlap():
     ]
     assert weight.tolist() == [0.5, 1, 0.5, 1]
     assert owner.tolist() == [0, -1, 0, -1]
+
+
+def test_a_photo_that_was_replaced_teaches_nothing(tmp_path):
+    Image.new("RGB", (96, 64), "red").save(tmp_path / "a.png")
+    photos = Photos((tmp_path / "a.png",), (hashlib.sha256((tmp_path / "a.png").read_bytes()).hexdigest(),))
+    assert len(see_photos(photos, 128)) == 1
+    Image.new("RGB", (96, 64), "blue").save(tmp_path / "a.png")
+    with pytest.raises(InputError, match="replaced"):
+        see_photos(photos, 128)
 
 
 def test_labels_of_a_mirrored_photo_are_mirrored():

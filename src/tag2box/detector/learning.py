@@ -178,7 +178,7 @@ def learn_network(
     views = run.later(see_photos, photos, config.side)
     held = draw_held_out(len(photos), config.seed)
     rows, held_out = np.flatnonzero(~held), np.flatnonzero(held)
-    epochs = [run.when_needed(start_learning, views, classes, config)]
+    epochs = [run.when_needed(start_learning, None, views, classes, config)]
     for k in range(n_epochs(len(rows), config)):
         epochs.append(run.when_needed(learn_epoch, epochs[-1], views, labels, rows, config, k))
     net: Convnet = run(calibrate_network, epochs[-1], views, labels, held_out, classes, config.side)

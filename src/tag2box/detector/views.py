@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.data.decoding import READING_SIDE, read_small
+from tag2box.data.decoding import READING_SIDE, read_photo, read_small
 from tag2box.description.photos import Photos
 from tag2box.description.record import Maps
 from tag2box.detector.early import views_graph
 from tag2box.detector.record import LEVELS
 from tag2box.detector.trunk import Sizes
+from tag2box.errors import InputError
 from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
@@ -56,12 +57,17 @@ class Views:
 @stage("views", version=1)
 def see_photos(photos: Photos, side: int, *, workers: int | None = 1, progress: Progress = silent) -> Views:
     """What the early blocks see in photos whose long side is resized to `side`, and to half of it."""
-    seen = map_ordered(partial(_see, side), photos.paths, workers=workers, progress=progress, label="views")
+    items = list(zip(photos.paths, photos.hashes, strict=True))
+    seen = map_ordered(partial(_see, side), items, workers=workers, progress=progress, label="views")
     return Views.concatenate(list(seen))
 
 
-def _see(side: int, path: Path) -> Views:
-    photo, _ = read_small(path, READING_SIDE)
+def _see(side: int, item: tuple[Path, str]) -> Views:
+    path, name = item
+    file = read_photo(path)
+    if file.sha256 != name:  # its boxes are of another photo
+        raise InputError(f"{path} was replaced since its boxes were found: run again")
+    photo, _ = read_small(file, READING_SIDE)
     maps, scales = [], []
     for view in (photo, photo[:, ::-1]):
         result = _early(side)(np.ascontiguousarray(view))

@@ -87,6 +87,7 @@ class Run:
 
         def make() -> None:
             at_hand = [each.result() if isinstance(each, Later) else each for each in given]
+            self.keys[name] = key  # one of these may be of the same stage
             with self._timed(name):
                 self.store.save(name, key, _call(function, at_hand, self.workers, self.progress))
 
@@ -124,9 +125,17 @@ class Run:
         """`per_photo`, but only if a stage that needs it is computed."""
         return self._promise(function, (photos, *given), self.per_photo)
 
-    def when_needed(self, function: Callable[..., Any], *given: Any) -> Later:
-        """A stage, but only if another that needs it is computed."""
-        return self._promise(function, given, self)
+    def when_needed(self, function: Callable[..., Any], before: Later | None, *given: Any) -> Later:
+        """A stage, but only if another that needs it is computed; `before` is given to it, then dropped."""
+        given = given if before is None else (before, *given)
+
+        def call(*known: Any) -> Any:
+            result = self(*known)
+            if before is not None:
+                self.drop(before)
+            return result
+
+        return self._promise(function, given, call)
 
     def _promise(self, function: Callable[..., Any], given: Sequence[Any], call: Callable[..., Any]) -> Later:
         name, version = function.stage  # type: ignore[attr-defined]
