@@ -12,7 +12,6 @@ from tests._elsewhere import archive, cost, flat, long_header, many, small_set, 
 from tag2box import InputError, read_images
 from tag2box.data import archives
 from tag2box.data.decoding import read_image
-from tag2box.data.remote import place
 
 KINDS = ("zip", "tar", "tgz")
 
@@ -76,26 +75,12 @@ def test_a_pipe_called_zip_is_not_opened(tmp_path):
         read_images(tmp_path / "a.zip")
 
 
-def test_an_archive_without_photos_says_so(tmp_path):
-    for kind in KINDS:
-        with pytest.raises(InputError, match="in no format known here"):
-            read_images(archive(tmp_path / f"a.{kind}", [("readme.txt", b"nothing")]))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_archive_that_changed_is_read_anew(tmp_path, kind):
     path = tmp_path / f"a.{kind}"
     for color in ((255, 0, 0), (0, 255, 0), (255, 0, 0)):
         archive(path, [("cat/1.bmp", flat(color)), ("negative/2.bmp", flat((9, 9, 9)))])
         assert read_image(read_images(path).paths[0])[0, 0].tolist() == list(color)
-
-
-def test_a_packed_tar_by_its_full_suffix_and_names_with_dots(tmp_path):
-    path = tmp_path / "a.tar.gz"
-    archive(tmp_path / "a.tgz", [(f"./{name}", data) for name, data in small_set()]).rename(path)
-    images = read_images(path)
-    assert images.ids == ("cat/1", "cat/3", "negative/0", "negative/2")
-    assert read_image(place(str(images.paths[0]))).shape == (16, 24, 3)
 
 
 def test_links_in_a_tar_file_stay_in_it(tmp_path):

@@ -1,7 +1,6 @@
 """Detections written and read again."""
 
 import contextlib
-import csv
 import io
 import json
 from pathlib import Path
@@ -80,12 +79,6 @@ def test_any_float32_comes_back(images, tmp_path_factory, kind, x, w, score):
     again = read_detections(path, images)
     np.testing.assert_array_equal(again.xyxy, found.xyxy)
     assert again.score[0] == found.score[0]
-
-
-def test_our_own_files_are_read_too(tmp_path):
-    for suffix in ("npz", "json"):
-        some().save(tmp_path / f"x.{suffix}")
-        assert rows(read_detections(tmp_path / f"x.{suffix}")) == rows(some())
 
 
 def test_pycocotools_takes_both_coco_files(tmp_path, images):
@@ -202,48 +195,12 @@ def test_a_threshold_is_a_number(tmp_path, images):
         write_detections(some(), images, tmp_path / "x.csv", "csv", min_score=float("nan"))
 
 
-def test_csv_reads_as_csv_and_min_score_holds(tmp_path, images):
-    write_detections(some(), images, tmp_path / "x.csv", "csv", min_score=0)
-    with (tmp_path / "x.csv").open(encoding="utf-8") as file:
-        records = list(csv.DictReader(file))
-    assert len(records) == (some().score >= 0).sum()
-    assert {record["file"] for record in records} == {"ü 1.jpg", "sub/2.jpg"}
-
-
-def test_files_stand_for_images(tmp_path, images):
-    whole, part = tmp_path / "whole.json", tmp_path / "part.json"
-    write_detections(some(), images, whole, "coco")
-    write_detections(some(), [str(path) for path in images.paths], part, "coco-instances")  # its other name
-    assert whole.read_bytes() == part.read_bytes()
-    bare = Detections([1], [[0, 0, 5, 5]], [1], [3])
-    write_detections(bare, images.paths, tmp_path / "x.csv", "csv")
-    assert (tmp_path / "x.csv").read_text().splitlines()[1] == "2.jpg,3,1.0,0,0,5,5"
-
-
 @pytest.mark.parametrize("kind", FORMATS)
 def test_writing_is_deterministic_and_empty_is_allowed(tmp_path, images, kind):
     first = write_detections(some(), images, tmp_path / "one", kind)
     second = write_detections(some(), images, tmp_path / "two", kind)
     assert [file.read_bytes() for file in first] == [file.read_bytes() for file in second]
     assert write_detections(some(0), images, tmp_path / "none", kind)
-
-
-@pytest.mark.parametrize("kind", FORMATS)
-def test_a_name_of_240_letters_is_written_whole(tmp_path, kind):
-    """Of every length that a name may have; what would be longer is refused before the first file."""
-    for suffix, n in ((".jpg", 251), (".jpg", 240), (".jpeg", 250)):
-        path = tmp_path / kind / f"{'ü' * 100}{'x' * (n - 200)}{suffix}"
-        path.parent.mkdir(exist_ok=True)
-        Image.new("RGB", (64, 64)).save(path)
-        found = Detections([0], [[1, 2, 30, 40]], [0.8], [0], ids=(path.stem,), classes=("cat",))
-        write_detections(found, [path], tmp_path / f"{kind}-{n}", kind)
-    long = "x" * 252
-    found = Detections([0], [[1, 2, 30, 40]], [0.8], [0], ids=(long,), classes=(long,))
-    out = tmp_path / "long"
-    if kind in ("voc", "yolo", "comp4"):
-        with pytest.raises(InputError, match="has more than the 255 bytes"):
-            write_detections(found, [path], out, kind)
-        assert not out.exists()
 
 
 def test_no_photo_is_overwritten(tmp_path):
@@ -267,93 +224,7 @@ def test_no_photo_is_overwritten(tmp_path):
     assert {path: path.read_bytes() for path in tmp_path.rglob("*.*")} == before
 
 
-def test_wrong_use_is_one_line(tmp_path, images):
-    found = some()
-    (tmp_path / "file").touch()
-    slash = Detections([0], [[0, 0, 1, 1]], [1], [0], IDS, ("a/b",))
-    up = Detections([0], [[0, 0, 1, 1]], [1], [0], ("../a",), CLASSES)
-    twins = Detections([], [], [], [], ("a.jpg", "a.png"), CLASSES)
-    shades = [tmp_path / name for name in twins.ids]
-    for path in shades:
-        Image.new("RGB", (4, 4)).save(path)
-    for arguments, says in [
-        ((found, images, tmp_path / "x", "xml"), "no format 'xml': there are coco"),
-        ((found, images, tmp_path, "csv"), "is a folder"),
-        ((found, images, tmp_path / "file", "voc"), "is a file"),
-        ((found, images.take([1, 2]), tmp_path / "x", "csv"), "1 images with detections are not"),
-        ((found, images.paths[:2], tmp_path / "x", "csv"), "3 ids and 2 files"),
-        ((Detections([5], [[0, 0, 1, 1]], [1], [0]), images, tmp_path / "x", "csv"), "beyond those given"),
-        ((slash, images, tmp_path / "x", "comp4"), "cannot be part of a file name"),
-        ((up, images.paths[:1], tmp_path / "x", "voc"), "outside of the folder"),
-        ((twins, shades, tmp_path / "x", "yolo"), "share the label file"),
-        ((found, [Path("none.jpg")] * 3, tmp_path / "x", "voc"), "none.jpg: no such file"),
-    ]:
-        with pytest.raises(InputError, match=says) as error:
-            write_detections(*arguments)
-        assert "\n" not in str(error.value)
-    with pytest.raises(InputError, match="underscore"):
-        write_detections(found, images, tmp_path / "x", "comp4", split="a_b")
-    assert not (tmp_path / "x").exists()
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "says"),
-    [
-        ("x.json", "[]", "give the images too"),
-        ("x.json", '{"images": [], "annotations": [{}], "categories": []}', "not COCO as it should be"),
-        ("x.json", "{}", "no detections known here"),
-        ("x.txt", "", "no detections known here"),
-        ("x.csv", "a,b\n", "expected the columns"),
-        ("x.csv", "file,class,score,x1,y1,x2,y2\na,b,1,2\n", "line 2"),
-        ("x.csv", "file,class,score,x1,y1,x2,y2\na,b,c,1,1,2,2\n", "line 2"),
-        ("x.csv", "file,class,score,x1,y1,x2,y2\na,b,1,5,5,2,2\n", "x.csv: boxes must be finite"),
-        ("folder/comp4_det_test_cat.txt", "a 1 2 3\n", "line 1: expected image, score"),
-        ("folder/other.txt", "", "expected files such as comp4_det_test_cat.txt"),
-    ],
-)
-def test_bad_detections_are_one_line(tmp_path, name, content, says):
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(content)
-    with pytest.raises(InputError) as error:
-        read_detections(tmp_path / name.split("/")[0])
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-def test_coco_results_of_other_images_are_refused(tmp_path, images):
-    path = tmp_path / "x.json"
-    for item, says in [
-        ({"image_id": 9}, "9 is missing or unknown"),
-        ({"score": "high"}, "could not convert"),
-    ]:
-        record = {"image_id": 1, "category_id": 1, "bbox": [0, 0, 1, 1], "score": 1} | item
-        path.write_text(json.dumps([record]))
-        with pytest.raises(InputError, match=says):
-            read_detections(path, images)
-    path = tmp_path / "comp4"
-    write_detections(some(), images, path, "comp4")
-    with pytest.raises(InputError, match="not among those given"):
-        read_detections(path, images.take([2]))
-    write_detections(some(), images, path, "comp4", split="val")
-    with pytest.raises(InputError, match="the splits test, val"):
-        read_detections(path)
-    with pytest.raises(InputError, match="no such file"):
-        read_detections(tmp_path / "none.csv")
-
-
 def test_every_format_is_in_the_docs():
     text = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
     table = {line.split("`")[1] for line in text.splitlines() if line.startswith("| `")}
     assert set(FORMATS) <= table
-
-
-def test_the_example_in_the_docs(tmp_path):
-    photo = tmp_path / "000012.jpg"
-    Image.new("RGB", (500, 375)).save(photo)
-    found = Detections([0], [[48, 240, 195, 371]], [0.87], [0], ("000012",), ("car",))
-    text = (Path(__file__).parents[2] / "docs" / "formats.md").read_text(encoding="utf-8")
-    for kind, file in [("csv", "x.csv"), ("comp4", ""), ("yolo", ""), ("coco-results", "x.json")]:
-        written = write_detections(found, [photo], tmp_path / kind / file, kind)
-        line = written[-1].read_text().splitlines()[-1]
-        assert f"{kind:16}{line}\n" in text

@@ -1,8 +1,6 @@
 """Tags in folders and tables."""
 
 import json
-import os
-import unicodedata
 
 import numpy as np
 import pytest
@@ -92,19 +90,6 @@ def test_links_that_lead_out_are_reported_and_not_followed(tmp_path):
     assert len(images.skipped) == 1
 
 
-@pytest.mark.skipif(os.name == "nt", reason="names are Unicode there")
-def test_a_name_that_is_not_unicode_is_reported(tmp_path):
-    photo(tmp_path / "cat/a.jpg")
-    try:
-        (tmp_path / "cat" / os.fsdecode(b"\xff.jpg")).touch()
-    except OSError:
-        pytest.skip("this file system takes Unicode only")
-    images = read_images(tmp_path)
-    assert images.ids == ("cat/a",)
-    assert "not Unicode" in images.skipped[0]
-    images.skipped[0].encode()
-
-
 def test_folders_of_splits(tmp_path):
     photo(tmp_path / "train/cat/a.jpg")
     photo(tmp_path / "val/cat/b.jpg")
@@ -132,16 +117,6 @@ def test_the_folder_above_the_data_is_refused_with_what_to_type(tmp_path, names,
         read_images(tmp_path)
     assert str(error.value).startswith(f"{tmp_path} holds {sees}: by ")
     assert f"`tag2box run {type_.format(tmp_path)}" in str(error.value)
-
-
-def test_the_folder_above_one_with_tags_needs_no_file_of_tags(tmp_path):
-    photo(tmp_path / "photos/a.jpg")
-    photo(tmp_path / "test/b.jpg")
-    (tmp_path / "photos/tags.csv").write_text("image,tags\na.jpg,cat\n")
-    with pytest.raises(InputError) as error:
-        read_images(tmp_path)
-    assert f"`tag2box run {tmp_path / 'photos'}`" in str(error.value)
-    assert read_images(tmp_path / "photos").classes == ("cat",)
 
 
 def test_images_without_any_class_alone_are_named(tmp_path):
@@ -180,12 +155,6 @@ def test_csv(flat, text):
     assert read_images(flat, str(path), classes=["red dog"]).tags.tolist() == [[1], [1], [-1]]
 
 
-def test_empty_cells_are_unknown(flat):
-    path = flat.parent / "tags.csv"
-    path.write_text("file,cat,dog\na.jpg,1,\nb b.png,?,0\n")
-    assert read_images(flat, path).tags.tolist() == [[1, 0], [0, -1]]
-
-
 def test_json_lines_say_what_they_know(flat):
     records = [
         {"file": "a.jpg", "tags": ["cat"]},
@@ -216,14 +185,6 @@ def test_a_split_column(flat):
     path.write_text("file,tags\na.jpg,cat\n")
     with pytest.raises(InputError, match="no 'split'"):
         read_images(flat, split="val")
-
-
-def test_names_may_be_absolute_or_decomposed(flat):
-    path = flat.parent / "tags.csv"
-    decomposed = unicodedata.normalize("NFD", "ü.jpg")
-    assert decomposed != "ü.jpg"
-    path.write_text(f"file,tags\n{flat / 'a.jpg'},cat\n{decomposed},dog\n")
-    assert read_images(flat, path).ids == ("a", "ü")
 
 
 def test_missing_files_are_named_or_skipped(flat):
@@ -273,14 +234,6 @@ def test_bad_tables_are_one_line(flat, name, text, says):
         read_images(flat, path)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_tags_that_are_not_there_or_not_text(flat):
-    with pytest.raises(InputError, match="is not a file"):
-        read_images(flat, flat / "none.csv")
-    (flat / "tags.csv").write_bytes("file,tags\nü.jpg,cat".encode("utf-16"))
-    with pytest.raises(InputError, match="not UTF-8"):
-        read_images(flat)
 
 
 def test_many_rows_are_joined_in_any_order(flat):

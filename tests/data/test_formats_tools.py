@@ -1,10 +1,8 @@
 """What other tools read of ours and we of theirs, with the tools themselves where they can be installed."""
 
-import json
 import shutil
 import warnings
 from importlib.metadata import version
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -103,33 +101,6 @@ def test_hugging_face_datasets_reads_the_same_boxes(tmp_path, images, found, mon
     assert sorted(seen) == ours(found)
 
 
-def test_what_hugging_face_datasets_writes_is_read(tmp_path):
-    """Labels as text, as numbers, in lists and missing; boxes as lists in an object or objects in a list."""
-    for name in "abcde":
-        Image.new("RGB", (8, 8)).save(tmp_path / f"{name}.png")
-    box = {"bbox": [[1, 2, 3, 4]], "categories": [7]}
-    records = [
-        {"file_name": "a.png", "label": "cat", "caption": "a cat"},
-        {"file_name": "b.png", "label": 7},
-        {"file_name": "c.png", "labels": ["cat", 7]},
-        {"file_name": "d.png", "label": None},
-        {"file_name": "e.png", "objects": box},
-    ]
-    path = tmp_path / "metadata.jsonl"
-    path.write_text("".join(json.dumps(record) + "\n" for record in records))
-    images = read_images(tmp_path)
-    assert images.classes == ("7", "cat")
-    assert images.tags.tolist() == [[-1, 1], [1, -1], [1, 1], [0, 0], [1, -1]]
-    assert images.truth.xyxy.tolist() == [[1, 2, 4, 6]]
-    record = {"file_name": "e.png", "objects": [{"bbox": [1, 2, 3, 4], "category": "7"}]}
-    path.write_text(json.dumps(record))
-    assert read_images(tmp_path).truth.xyxy.tolist() == [[1, 2, 4, 6]]
-    for objects in ({"bbox": [[1, 2, 3, 4]]}, {"bbox": [[1]], "categories": [1]}, 3, [3], {"bbox": 3}):
-        path.write_text(json.dumps({"file_name": "e.png", "objects": objects}))
-        with pytest.raises(InputError, match=r"metadata.jsonl, line 1 is not"):
-            read_images(tmp_path)
-
-
 # CVAT
 
 
@@ -140,20 +111,6 @@ def test_cvat_comes_back(tmp_path, images, found):
     assert again.ids == tuple(sorted(IDS))
     assert truth(again) == ours(found)
     assert all(path.is_file() for path in again.paths)
-
-
-def test_cvat_is_as_its_documentation_has_it(tmp_path, images, found):
-    """https://docs.cvat.ai, "CVAT for images 1.1": the elements and attributes that its importer reads."""
-    (path,) = write_detections(found, images, tmp_path / "annotations.xml", "cvat")
-    root = ElementTree.parse(path).getroot()
-    assert (root.tag, root.findtext("version")) == ("annotations", "1.1")
-    assert [name.text for name in root.iterfind("meta/task/labels/label/name")] == list(CLASSES)
-    for number, image in enumerate(root.iterfind("image")):
-        assert image.attrib.keys() == {"id", "name", "width", "height"}
-        assert (int(image.get("width")), int(image.get("height"))) == SIZES[IDS[number]]
-        for box in image:
-            assert box.attrib.keys() == {"label", "source", "occluded", "xtl", "ytl", "xbr", "ybr", "z_order"}
-            assert box.find("attribute").get("name") == "score"
 
 
 CVAT = """<?xml version="1.0" encoding="utf-8"?>
@@ -191,25 +148,6 @@ def test_what_cvat_exports_is_read(tmp_path):
     assert read_images(tmp_path, split="Test").ids == ("c",)
     with pytest.raises(InputError, match="the splits Test, Train: say which"):
         read_images(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (('xtl="10"', 'xtl="ten"'), "is not an export of CVAT"),
-        (('ytl="20"', ""), "'ytl' is missing"),
-        (('name="a.jpg"', 'name="../../a.jpg"'), "outside of the data"),
-        (('points="1.5,2;3,9;7,4"', 'points="1.5"'), "is not an export of CVAT"),
-        (("<image", "<track"), "is CVAT for video"),
-        (("annotations", "annotation"), "is <annotation>"),
-    ],
-)
-def test_bad_cvat_is_one_line(tmp_path, change, says):
-    text = CVAT.replace(*change).replace("</image>", "</track>" if change[1] == "<track" else "</image>")
-    (tmp_path / "annotations.xml").write_text(text)
-    with pytest.raises(InputError) as error:
-        read_images(tmp_path, split="Train")
-    assert says in str(error.value)
 
 
 @pytest.fixture(scope="module")
@@ -292,17 +230,6 @@ def test_validation_has_its_share_of_every_class(tmp_path):
     assert len(read_images(tmp_path / "out", split="train")) == 75
 
 
-def test_yolo_labels_of_a_folder_called_images(tmp_path):
-    """Ultralytics looks for labels in the place of the last folder of that name."""
-    path = tmp_path / "photos/images/a.jpg"
-    path.parent.mkdir(parents=True)
-    Image.new("RGB", (10, 10)).save(path)
-    found = Detections([0], [[1, 2, 3, 4]], [1], [0], ("images/a",), ("cat",))
-    write_detections(found, [path], tmp_path / "out", "yolo", photos=True)
-    assert (tmp_path / "out/images/labels/a.txt").is_file()
-    assert truth(read_images(tmp_path / "out")) == ours(found)
-
-
 def test_ultralytics_reads_the_same_boxes(tmp_path, images, found):
     pytest.importorskip("ultralytics")
     from ultralytics.data.dataset import YOLODataset
@@ -370,14 +297,3 @@ def test_supervision_reads_our_exports(supervision, tmp_path, images, found):
                 (name, data.classes[c], tuple(box)) for c, box in zip(theirs.class_id, sides, strict=True)
             ]
         assert sorted(seen) == ours(found), kind
-
-
-def test_options_of_other_formats_are_refused(tmp_path, images, found):
-    for kind, options, says in [
-        ("csv", {"photos": True}, "no option 'photos': it has none"),
-        ("yolo", {"split": "val"}, "no option 'split': it has confidence, val, photos"),
-        ("yolo", {"val": 1.5}, "a share between 0 and 1"),
-    ]:
-        with pytest.raises(InputError, match=says):
-            write_detections(found, images, tmp_path / "x", kind, **options)
-    assert not (tmp_path / "x").exists()

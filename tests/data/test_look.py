@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tag2box import ImageSet, InputError, read_images
+from tag2box import InputError, read_images
 from tag2box.data import decoding
 from tag2box.data.decoding import MAX_PIXELS, read_image, read_photo
 from tag2box.data.first_look import look, look_from, photo_facts, usable
@@ -111,29 +111,6 @@ def test_the_table_and_the_record_say_the_same(messy):
     assert lines[3].split() == ["cow", "3", "20", "0"]
     assert any("7 unreadable" in line for line in lines)
     assert any("dog/3 = dog/again" in line for line in lines)
-
-
-def test_nothing_odd_is_not_mentioned(tmp_path):
-    for i in range(5):
-        photo(tmp_path / f"cat/{i}.jpg", i)
-        photo(tmp_path / f"_none/{i}.jpg", 10 + i)
-    first = look(read_images(tmp_path))
-    assert first.odd() == []
-    assert "Odd" not in str(first)
-
-
-def test_unknown_tags_huge_photos_and_missing_files(tmp_path):
-    Image.new("L", (7000, 5000)).save(tmp_path / "large.png")
-    images = ImageSet(
-        ("a", "b"), (tmp_path / "large.png", tmp_path / "none.jpg"), np.array([[1], [0]], np.int8), ("cat",)
-    )
-    first = look(images)
-    assert first.classes == (("cat", 1, 0, 1),)
-    assert first.huge == ("a",)
-    assert first.unreadable[0].reason == "no such file"
-    assert first.without_negatives == ("cat",)
-    assert "30 megapixels" in str(first)
-    assert "no negative images: cat" in str(first)
 
 
 def test_real_photos_are_all_right(voc_folder):

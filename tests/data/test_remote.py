@@ -120,16 +120,6 @@ def test_images_in_an_archive_are_those_here(archives, toys):
         np.testing.assert_array_equal(read_image(there.paths[3]), read_image(here.paths[3]))
 
 
-def test_a_folder_per_class_in_an_archive(toys, tmp_path):
-    for name, file in (("thing", "toy-00.png"), ("background", "toy-01.png")):
-        (tmp_path / "sorted" / name).mkdir(parents=True)
-        shutil.copy(toys / file, tmp_path / "sorted" / name)
-    archive = shutil.make_archive(str(tmp_path / "sorted"), "zip", tmp_path / "sorted")
-    there = read_images(archive)
-    assert there.classes == ("thing",)
-    assert there.tags.tolist() == [[-1], [1]]
-
-
 def test_a_run_over_photos_elsewhere_has_the_same_results(server, toys, tmp_path):
     config = read_settings(Config(), None, FAST)
     found = {}

@@ -1,5 +1,7 @@
 """A network is known by all its weights and by how it is fed: swapped, nothing old is taken for its own."""
 
+import os
+
 import numpy as np
 import onnx
 import pytest
@@ -12,6 +14,7 @@ from tag2box.errors import InputError
 from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.inspection import understand
 from tag2box.networks.network import external_files, load_network, network_hash
+from tag2box.networks.trust import trust_network, trusted_network
 from tag2box.pipeline import description_settings
 from tag2box.runtime.keys import call_key
 
@@ -136,3 +139,19 @@ def test_swapped_weights_are_compiled_anew(tmp_path):
     one = vectors(photo, boxes, config)
     write_network(tmp_path, weight=2.0)
     np.testing.assert_allclose(vectors(photo, boxes, config), 2 * one)
+
+
+def test_a_detector_has_no_network_opened_that_nobody_here_has_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("TAG2BOX_NETWORKS", raising=False)
+    assert trusted_network("efficientnet-lite0").cut == "block10"
+    name = write_network(tmp_path)
+    with pytest.raises(InputError, match="never used"):
+        trusted_network(name)
+    trust_network(name)
+    assert trusted_network(name) == load_network(name)
+    write_network(tmp_path, weight=2.0)  # another network under its name
+    with pytest.raises(InputError, match="never used"):
+        trusted_network(name)
+    monkeypatch.setenv("TAG2BOX_NETWORKS", os.pathsep.join([str(tmp_path / "a"), str(tmp_path)]))
+    assert trusted_network(name).path == tmp_path / "own.onnx"

@@ -305,5 +305,6 @@ def _eight_bits(array: NDArray[Any]) -> NDArray[np.uint8]:
     if kind.kind == "f" and array.min() >= 0 and array.max() <= 1:
         return np.round(array * 255).astype(np.uint8)
     raise InputError(
-        f"pixels must be uint8, uint16, bool or floats between 0 and 1, but they are {array.dtype}"
+        f"pixels must be uint8, uint16, bool or floats between 0 and 1, but they are {array.dtype}: "
+        f"save it with 8 bits, or divide it by its largest value"
     )

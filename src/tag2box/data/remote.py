@@ -6,7 +6,6 @@ server may be anybody's: no answer is longer than `MOST_BYTES`, no list of files
 """
 
 import io
-import os
 import re
 import stat
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from urllib.parse import quote, unquote
 from tag2box.data import archives
 from tag2box.data.archives import ARCHIVES, Archive, check_count, one_line, read_bounded
 from tag2box.errors import HIDDEN, InputError, install_command, redacted
-from tag2box.runtime.files import cache_folder
+from tag2box.runtime.files import cache_folder, refuse_special
 
 # A RemotePath has what of a Path the readers of photos and tags use, and is passed as one.
 if TYPE_CHECKING:
@@ -67,26 +66,9 @@ def _inside(address: str) -> tuple[str | None, str, str]:
 
 def open_file(path: Path) -> IO[bytes]:
     """A file here or elsewhere, to read."""
-    refuse_special(path)
+    if not isinstance(path, RemotePath):
+        refuse_special(path)
     return path.open("rb")
-
-
-def refuse_special(path: Path) -> None:
-    """Raise `InputError` where `path` is no regular file: to open a pipe or a device may never end."""
-    if isinstance(path, RemotePath):
-        return
-    try:
-        mode = os.stat(path).st_mode
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:  # a zero byte
-        raise InputError(f"{path} cannot be the name of a file: {error}") from None
-    if stat.S_ISDIR(mode):
-        raise InputError(f"{path}: a folder, where a file was expected")
-    if not stat.S_ISREG(mode):
-        raise InputError(f"{path}: a pipe, a socket or a device, where a file was expected")
 
 
 class RemotePath(_Path):
@@ -152,10 +134,6 @@ class RemotePath(_Path):
         """What is in the file now."""
         files, name = self._files()
         return files.content(name)
-
-    def read_text(self, encoding: str | None = None, *_: Any, **__: Any) -> str:
-        """The text of the file."""
-        return self.read_bytes().decode(encoding or "utf-8")
 
     def open(self, *_: Any, **__: Any) -> IO[Any]:  # type: ignore[override]
         """The bytes of the file."""

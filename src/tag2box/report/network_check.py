@@ -18,6 +18,7 @@ from tag2box.description.timing import time_photo
 from tag2box.errors import InputError
 from tag2box.networks.inspection import MEAN, STD, possible_cut, understand
 from tag2box.networks.network import Network, load_network, network_toml
+from tag2box.networks.trust import trust_network
 from tag2box.report.pictures import with_heat
 from tag2box.run.heat_maps import Heat
 from tag2box.runtime.files import write_whole
@@ -112,6 +113,7 @@ def check_network(file: Path, photo: Path | None, runtime: str) -> NetworkCheck:
         write_whole(toml, _commented(understand(file)))
         written.append(toml)
     network = load_network(file)
+    trust_network(str(file))
     features = FeaturesConfig(network=str(file), runtime=runtime)
     settings = resolve(WindowsConfig(max_windows=WINDOWS), features, MapsConfig())
     check_maps(settings)

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from tag2box.errors import InputError
 from tag2box.runtime.checks import conform
+from tag2box.runtime.files import refuse_special
 
 C = TypeVar("C")
 
@@ -33,6 +34,7 @@ class Settings:
 def read_settings(config: C, path: Path | None = None, sets: Sequence[str] = ()) -> C:
     """`config` with the values of the TOML file `path`, and then those of `sets`, each `stage.key=value`."""
     if path is not None:
+        refuse_special(path)
         try:
             given = tomllib.loads(path.read_text(encoding="utf-8"))
         except OSError as error:

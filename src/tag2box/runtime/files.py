@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import secrets
+import stat
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping
@@ -16,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import IO, Any
 
-from tag2box.errors import Tag2BoxError
+from tag2box.errors import InputError, Tag2BoxError
 
 # What a file system without locks answers.
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EINVAL)
@@ -34,6 +35,10 @@ ADVICE = {
     **dict.fromkeys(
         (errno.EACCES, errno.EPERM, errno.EROFS),
         "that folder cannot be written: choose another, or copy the run to one that can, and run again",
+    ),
+    **dict.fromkeys(
+        (errno.EEXIST, errno.ENOTDIR),
+        "a file is where a folder is needed: choose another name",
     ),
     errno.ELOOP: "it is a link to a file elsewhere, which is not followed: remove it and run again",
 }
@@ -169,6 +174,22 @@ def _append(path: Path, line: str) -> None:
         file.write(line.encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def refuse_special(path: Path) -> None:
+    """Raise `InputError` where `path` is no regular file: to open a pipe or a device may never end."""
+    try:
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:  # a zero byte
+        raise InputError(f"{path} cannot be the name of a file: {error}") from None
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{path}: a folder, where a file was expected")
+    if not stat.S_ISREG(mode):
+        raise InputError(f"{path}: a pipe, a socket or a device, where a file was expected")
 
 
 def open_itself(path: Path, mode: str) -> IO[Any]:

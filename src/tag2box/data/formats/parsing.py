@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-from tag2box.data.remote import RemotePath, refuse_special
+from tag2box.data.remote import open_file
 from tag2box.errors import InputError
 
 # The names of 20,000 classes fit.
@@ -19,9 +19,9 @@ MAX_DEPTH = 20
 
 def read_text(path: Path) -> str:
     """The text of `path`, UTF-8 with or without a byte order mark."""
-    refuse_special(path)
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with io.TextIOWrapper(open_file(path), encoding="utf-8-sig") as file:
+            return file.read()
     except UnicodeDecodeError as error:
         raise InputError(f"{path} is not UTF-8 text ({error.reason}): save it as UTF-8") from None
     except OSError as error:
@@ -72,10 +72,11 @@ class _WithoutDoctype(ElementTree.TreeBuilder):
 
 def read_xml(path: Path) -> ElementTree.Element:
     """The root of the XML file `path`."""
-    refuse_special(path)
     try:
-        file = io.BytesIO(path.read_bytes()) if isinstance(path, RemotePath) else path
-        return ElementTree.parse(file, ElementTree.XMLParser(target=_WithoutDoctype())).getroot()
+        with open_file(path) as file:
+            return ElementTree.parse(file, ElementTree.XMLParser(target=_WithoutDoctype())).getroot()
+    except InputError as error:
+        raise error if str(path) in str(error) else InputError(f"{path}: {error}") from None
     except (ElementTree.ParseError, ValueError, LookupError) as error:  # LookupError: an unknown encoding
         raise InputError(f"{path} is not an annotation: {error}; repair the file or remove it") from None
     except OSError as error:
