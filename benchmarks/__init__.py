@@ -3,15 +3,19 @@
 import math
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from tag2box.description.config import FeaturesConfig, MapsConfig
+from tag2box.description.describe import raw_photo, raw_widths
 from tag2box.description.description import Description, fit_description
-from tag2box.description.photos import draw_photos, hash_photos, sample_photos
 from tag2box.description.record import Described
 from tag2box.description.resolving import resolve
 from tag2box.images import ImageSet
 from tag2box.run.folder import RunFolder
+from tag2box.runtime.executor import map_ordered
 from tag2box.windows.search import WindowsConfig
 
 DATA = Path(os.environ.get("TAG2BOX_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -69,8 +73,10 @@ def fitted(
 ) -> Description:
     """How a run over these images would describe photos with these settings."""
     settings = resolve(windows, features, maps)
-    sample = sample_photos(draw_photos(hash_photos(images), settings), settings, workers=None)
-    return fit_description(sample, settings)
+    drawn = np.sort(np.random.default_rng(0).permutation(len(images))[: features.sample_images])
+    see = partial(raw_photo, settings=settings)
+    seen = map_ordered(see, [images.paths[i] for i in drawn], workers=None)
+    return fit_description(Described.concatenate(list(seen)), raw_widths(settings), settings)
 
 
 def under_key(described: Described, key: str) -> Described:

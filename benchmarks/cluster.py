@@ -13,7 +13,8 @@ import numpy as np
 from benchmarks import Line
 from benchmarks.workers import best, photos, stages
 from tag2box.config import Config
-from tag2box.run.folder import RunFolder, fit_run
+from tag2box.run.fitting import fit_run
+from tag2box.run.folder import RunFolder
 from tag2box.runtime.cluster import using
 from tag2box.runtime.executor import on_cluster as spread_over
 

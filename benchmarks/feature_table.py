@@ -9,12 +9,15 @@ same for every setting. `make bench BENCH=feature_table` measures `shared` and `
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 
 from benchmarks import Line, data, fitted
 from benchmarks._localization import corloc
 from tag2box.data.reading import read_images
 from tag2box.description.config import FeaturesConfig
-from tag2box.description.photos import describe_photos, hash_photos
+from tag2box.description.describe import describe
+from tag2box.description.record import Described
+from tag2box.runtime.executor import map_ordered
 from tag2box.windows.search import WindowsConfig
 
 WINDOWS = WindowsConfig(max_windows=100)  # enough to compare settings, and `warp` is slow
@@ -58,7 +61,8 @@ def localize(images, config):
     """CorLoc by degree, (halves,), and the seconds that it took to describe all photos."""
     description = fitted(images, WINDOWS, config)
     started = time.perf_counter()
-    described = describe_photos(hash_photos(images), description, workers=None)
+    job = partial(describe, description=description)
+    described = Described.concatenate(list(map_ordered(job, images.paths, workers=None)))
     seconds = time.perf_counter() - started
     return corloc(described.X, images, described.windows), seconds
 

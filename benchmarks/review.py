@@ -22,7 +22,7 @@ from benchmarks import Line, Skip
 from tag2box import corloc, evaluate, read_images
 from tag2box.boxes import iou_matrix
 from tag2box.corrections import Corrections
-from tag2box.description.photos import describe_boxes, hash_photos
+from tag2box.description.photos import PhotoFiles, describe_boxes
 from tag2box.detection.detections import Detections
 from tag2box.images import known_tags
 from tag2box.reproduce.voc_tables import describe_test, detect_described
@@ -54,7 +54,7 @@ class Trial:
         objectness = self.run.result("competition") if "competition" in self.run.keys else None
         known = Known(self.described, tags, objectness)
         self.learned = Learned(self.run.detector.scorer, self.run.findings, known)
-        self.photos = hash_photos(self.run.images)
+        self.photos = PhotoFiles(self.run.images.paths, self.run.contents)
         self.found = sorted_boxes(self.run)
         fixed = random_order(np.unique(self.found.image), "5eed5eed")
         self.orders = {"ours": mixed(make_order(self.run).order, fixed)[0], "random": fixed}

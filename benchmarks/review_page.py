@@ -10,7 +10,6 @@ Where the machine does other work, look at the processor time that the server ta
 """
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -28,14 +27,12 @@ import numpy as np
 from benchmarks import Line, trained
 from benchmarks.serving import memory_mb
 from tag2box.corrections import CorrectionLog
-from tag2box.description.record import Described, Maps
 from tag2box.review.teaching import TeachingOrder, make_order, review_key
 from tag2box.run.annotations import sorted_boxes
+from tag2box.run.fitting import put_photos
 from tag2box.run.folder import RunFolder
-from tag2box.run.notes import StageKeys, own_detector, write_run
 from tag2box.runtime.files import content_hash
 from tag2box.runtime.store import Store
-from tag2box.windows.record import Windows
 
 PHOTOS, REVIEWED, TIMES = 20_000, 5000, 40
 MOST_MS = 50.0
@@ -44,11 +41,11 @@ MOST_MS = 50.0
 def many(run, folder, n):
     """A run of n photos in `folder`: those of `run` again and again."""
     base, photos = len(run.images), folder / "photos"
-    shutil.copytree(
-        run.folder, folder / "run", copy_function=os.link, ignore=shutil.ignore_patterns("described")
-    )
-    for file in ("run.json", "corrections.jsonl", ".lock"):
-        (folder / "run" / file).unlink(missing_ok=True)
+    (folder / "run").mkdir(parents=True)
+    for name in ("config.toml", "detector.npz", "index.sqlite", "tag_scores", "prior"):
+        source = run.folder / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(source, folder / "run" / name) if source.exists() else None
     ids = [f"{i // 1000:03d}/{i:06d}" for i in range(n)]
     paths = []
     for i, name in enumerate(ids):
@@ -58,29 +55,23 @@ def many(run, folder, n):
         paths[-1].write_bytes(source.read_bytes() + f"{i}".encode())  # each is a photo of its own
     again = np.arange(n) % base
     images = replace(run.images, ids=tuple(ids), paths=tuple(paths), tags=run.images.tags[again], truth=None)
-    other = {"described": "0" * len(run.keys["described"]), "findings": "1" * len(run.keys["findings"])}
-    keys = {name: key for name, key in run.keys.items() if name not in {"judged", "corrected"}} | other
-    home = Store(folder / "run")
-    home.save("findings", keys["findings"], findings_again(run, n))
-    home.save("described", keys["described"], described_again(run.result("described"), again))
-    StageKeys(home).finish(keys)
-    contents = [content_hash(path) for path in paths]
-    write_run(home, images, contents, own_detector(keys, folder / "run" / "detector.npz"))
+    home, contents = Store(folder / "run"), [content_hash(path) for path in paths]
+    rows, n_boxes = run.index.rows("boxes"), len(again) // base
+    boxes = [(c, i + k * base, *rest) for c, i, *rest in rows for k in range(n_boxes)]
+    store = home.photos("described-again")
+    windows = run.result("described").windows
+    for i, sha256 in enumerate(contents):
+        part = windows.part(i % base, i % base + 1)
+        store.add(sha256, {"xyxy": part.xyxy, "sizes": part.sizes, "X": np.zeros((len(part.xyxy), 0), "f2")})
+    store.close()
+    with home.index.writing() as change:
+        put_photos(change, home.folder, images, contents)
+        change.put("keys", [("described", "described-again")])
+        change.remove("boxes")
+        change.put("boxes", boxes)
     made = RunFolder(folder / "run")
     home.save("review", review_key(made), order_again(run, base, n))
     return made
-
-
-def described_again(described, again):
-    """The windows of these photos; no vectors, and maps of the first photos alone: they take much room."""
-    windows, maps = described.windows, described.maps
-    parts = [windows.part(i, i + 1) for i in range(len(windows))]
-    everything = Windows.concatenate([parts[i] for i in again])
-    if maps is not None:
-        more = len(again) - len(windows)
-        offsets = np.append(maps.offsets, np.full(more, maps.offsets[-1]))
-        maps = Maps(maps.X, offsets, np.concatenate([maps.shape, np.zeros((more, 2), np.int64)]))
-    return Described(everything, np.empty((len(everything.xyxy), 0), np.float16), maps)
 
 
 def findings_again(run, n):

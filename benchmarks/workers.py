@@ -8,6 +8,7 @@ round is not counted: in it workers start, and OpenVINO prepares for every size 
 import os
 import time
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -16,9 +17,10 @@ import numpy as np
 from benchmarks import Line, Skip, data
 from tag2box.config import Config
 from tag2box.data.reading import read_images
-from tag2box.description.photos import describe_photos, hash_photos
+from tag2box.description.photos import describe_photo, make_of_each
 from tag2box.pipeline import detect
-from tag2box.run.folder import RunFolder, fit_run
+from tag2box.run.fitting import fit_run
+from tag2box.run.folder import RunFolder
 from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store
 
@@ -57,11 +59,11 @@ def photos(n):
 
 def stages(learned, images, folder, workers):
     """Of each stage the seconds, and the CPU seconds of every process."""
-    run, photos = Run(Store(folder), workers=workers), hash_photos(images)
-    description, detector = learned.result("description"), learned.detector
+    run, detector = Run(Store(folder), workers=workers), learned.detector
+    job, store = partial(describe_photo, detector.description), run.photos("described")
     return {
-        "described": timed(lambda: run.per_photo(describe_photos, photos, description)),
-        "detections": timed(lambda: detect(detector, images, run)),
+        "described": timed(lambda: make_of_each(images.paths, job, store, run, label="described", known={})),
+        "detections": timed(lambda: detect(detector, "", images, run)),
     }
 
 

@@ -8,6 +8,7 @@ in each photo the window of negative mining and that of the cover (Figure 5).
 
 import argparse
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -15,12 +16,14 @@ from tag2box import Config, cover_graph, greedy_cover, group_neighbors, negative
 from tag2box.cover.compared import compare
 from tag2box.cover.degrees import count_neighbors
 from tag2box.cover.votes import best_share
-from tag2box.description.description import fit_description
-from tag2box.description.photos import describe_photos, draw_photos, hash_photos, sample_photos
+from tag2box.description.photos import describe_photos
+from tag2box.description.record import Described
 from tag2box.pipeline import description_settings
 from tag2box.report.content import ClassRecords, build_content, render_page
 from tag2box.run.heat_maps import votes
 from tag2box.runtime.progress import progress_bars
+from tag2box.runtime.stages import Run
+from tag2box.runtime.store import Store
 
 
 def some_images(images, name, n):
@@ -33,10 +36,11 @@ def some_images(images, name, n):
 
 def describe_all(images, config, progress):
     """The photos as a run describes them."""
-    photos, settings = hash_photos(images), description_settings(config)
-    sample = sample_photos(draw_photos(photos, settings), settings, workers=None, progress=progress)
-    description = fit_description(sample, settings)
-    return describe_photos(photos, description, sample, workers=None, progress=progress)
+    with TemporaryDirectory() as folder:
+        run = Run(Store(folder), progress=progress)
+        photos = describe_photos(images.paths, description_settings(config), run)
+        described = photos.described(run, range(len(images)))
+        return Described(described.windows, described.X[:])  # read, before its files are removed
 
 
 def main():

@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 
 from tag2box.description.config import MapsConfig
-from tag2box.description.describe import describe, photo_map, raw_widths
-from tag2box.description.description import Description
+from tag2box.description.describe import describe, photo_map, raw_photo, raw_widths
+from tag2box.description.description import Description, fit_description
 from tag2box.description.projection import Projection
+from tag2box.description.record import Described
 from tag2box.description.resolving import resolve
 from tag2box.training.object_maps import PLACES, CellScores, ObjectMaps
 from tag2box.windows.search import WindowsConfig
@@ -19,6 +20,15 @@ def described_by(features, maps=None, projection=None, context=None, windows=Non
         features = replace(features, dtype="float32")
     settings = resolve(windows or WindowsConfig(), features, maps)
     return Description(settings, projection or unprojected(sum(raw_widths(settings))), context)
+
+
+def seen_by(paths, settings):
+    """Photos as the network sees them, before a projection."""
+    return Described.concatenate([raw_photo(path, settings) for path in paths])
+
+
+def fitted_on(paths, settings):
+    return fit_description(seen_by(paths, settings), raw_widths(settings), settings)
 
 
 def unprojected(width):

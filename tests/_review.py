@@ -10,14 +10,14 @@ from dataclasses import replace
 import anyio
 import httpx
 import numpy as np
-from tests._toys import FAST, make_toys
+from tests._toys import FAST, make_toys, rewrite
 
 from tag2box import read_images
 from tag2box.pipeline import Config
 from tag2box.review.server import make_app
 from tag2box.review.session import Session
-from tag2box.run.folder import RunFolder, fit_run
-from tag2box.run.notes import own_detector, write_run
+from tag2box.run.fitting import fit_run
+from tag2box.run.folder import RunFolder
 from tag2box.runtime.config import read_settings
 
 HOST, PORT, TOKEN = "127.0.0.1", 8765, "a-token-that-nobody-guesses"
@@ -45,7 +45,7 @@ def own_run(run, folder):
     """A copy of the run over copies of its photos: `copied` has those of the first one."""
     made = RunFolder(copied(run, folder))
     images = replace(made.images, paths=tuple(folder / "toys" / path.name for path in made.images.paths))
-    write_run(made.store, images, made.contents, own_detector(made.keys, made.detector_file))
+    rewrite(made, images)
     return RunFolder(made.folder)
 
 

@@ -27,7 +27,8 @@ from tag2box.report.collecting import write_report
 from tag2box.review.exchange import import_corrections
 from tag2box.review.pictures import THUMBNAIL, small_picture
 from tag2box.review.teaching import load_order
-from tag2box.run.folder import RunFolder, detect_run, fit_run, mined_windows
+from tag2box.run.fitting import detect_run, fit_run
+from tag2box.run.folder import RunFolder, mined_windows
 from tag2box.runtime.config import read_settings
 from tag2box.runtime.keys import call_key
 

@@ -7,6 +7,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from tag2box.run.fitting import put_photos
+from tag2box.runtime.index import NAME, Index
+
 # Settings under which a run over the toys takes a second or two, once compiled.
 FAST = (
     "windows.mode=single",
@@ -40,9 +43,26 @@ def make_toys(folder, n=12, seed=0):
 
 
 def contents(folder):
-    """Every file below `folder` but the lock and the log of events, and its bytes."""
-    files = (p for p in Path(folder).rglob("*") if p.is_file() and p.name not in {".lock", "events.jsonl"})
-    return {str(p.relative_to(folder)): p.read_bytes() for p in files}
+    """What a run folder holds, but for its lock, its log, and where the photos lie."""
+    folder = Path(folder)
+    files = (p for p in folder.rglob("*") if p.is_file() and p.name not in {".lock", "events.jsonl", NAME})
+    held = {str(p.relative_to(folder)): p.read_bytes() for p in files}
+    for table in ("photos", "arrays", "spans", "boxes", "keys"):
+        rows = Index(folder).rows(table)
+        held[f"index {table}"] = [row[:2] + row[4:] for row in rows] if table == "photos" else rows
+    return held
+
+
+def rewrite(run, images):
+    """Other names, classes or paths for the photos of a run (`RunFolder`)."""
+    names = dict(zip(run.images.classes, images.classes, strict=True))
+    boxes = [(names[name], *rest) for name, *rest in run.index.rows("boxes")]
+    note = json.dumps({**run.index.note("run"), "classes": images.classes})
+    with run.index.writing() as change:
+        put_photos(change, run.folder, images, run.contents)
+        change.remove("boxes")
+        change.put("boxes", boxes)
+        change.put("notes", [("run", note)])
 
 
 def events(folder):

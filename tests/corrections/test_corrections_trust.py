@@ -22,7 +22,8 @@ from tag2box.review.exchange import import_corrections
 from tag2box.review.session import Session
 from tag2box.run import learning
 from tag2box.run.corrections import corrected_boxes
-from tag2box.run.folder import RunFolder, fit_run
+from tag2box.run.fitting import fit_run
+from tag2box.run.folder import RunFolder
 from tag2box.run.learning import Learning
 
 ELSEWHERE = "the corrections of 1 photos are left out"

@@ -160,8 +160,10 @@ def test_seeds_are_found_by_fewer_dimensions_and_compared_by_all(known):
     parts = [
         compare((known.described.part(a, a + 9), EVERYTHING[a : a + 9]), D, 2) for a in range(0, N_IMAGES, 9)
     ]
-    joined = Compared.concatenate(parts)
+    rows = [part.to_rows() for part in parts]
+    joined = Compared.of_rows({name: np.concatenate([each[name] for each in rows]) for name in rows[0]})
     np.testing.assert_array_equal(joined.for_seeds, few.X)
+    np.testing.assert_array_equal(joined.offsets, both.offsets)
     images = np.arange(N_IMAGES)
     by_few, by_all = (count_neighbors(images, each, known.tags, 0.5).above for each in (few, all_))
     np.testing.assert_array_equal(count_neighbors(images, both, known.tags, 0.5).above, by_few)

@@ -21,8 +21,8 @@ from tag2box.data.reading import read_images
 from tag2box.data.remote import RemotePath, is_address, place
 from tag2box.errors import InputError, redacted
 from tag2box.pipeline import Config
-from tag2box.run.folder import RunFolder, fit_run
-from tag2box.run.notes import read_path, write_path
+from tag2box.run.fitting import fit_run
+from tag2box.run.folder import RunFolder, read_path, write_path
 from tag2box.runtime.config import read_settings
 
 pytest.importorskip("fsspec")

@@ -1,32 +1,29 @@
 """Features: crops against a slow oracle, shared against warp, and independence of everything around."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from PIL import Image
-from tests._describing import map_at, vectors
+from tests._describing import fitted_on, map_at, seen_by, vectors
 
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.crops import crop_map
-from tag2box.description.describe import describe
+from tag2box.description.describe import describe, raw_widths
 from tag2box.description.description import fit_description
 from tag2box.description.modes import FINER, Shared, Warp, nearest_level
-from tag2box.description.photos import (
-    describe_boxes,
-    describe_photos,
-    draw_photos,
-    hash_photos,
-    sample_photos,
-)
+from tag2box.description.photos import PhotoFiles, describe_boxes
 from tag2box.description.projection import Projection, fit_projection
+from tag2box.description.record import Described
 from tag2box.description.resolving import resolve
 from tag2box.description.whole_photo import Seen, WholePhoto
 from tag2box.errors import InputError
-from tag2box.images import ImageSet
 from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import load_network
 from tag2box.networks.onnx_writer import Graph
+from tag2box.runtime.executor import map_ordered
+from tag2box.runtime.files import content_hash
 from tag2box.windows.search import WindowsConfig
 
 SMALL = FeaturesConfig(levels=(64, 128), crop=8, dimensions=16, size=64)
@@ -55,12 +52,12 @@ def photos(tmp_path_factory):
         coarse = rng.integers(0, 256, (h // 10 + 1, w // 10 + 1, 3)).astype(np.uint8)
         paths.append(folder / f"{i}.png")
         Image.fromarray(coarse).resize((w, h)).save(paths[-1])
-    return hash_photos(ImageSet(tuple("abcde"), tuple(paths), np.ones((5, 1), np.int8), ("thing",)))
+    return paths
 
 
 def fitted(photos, **more):
     settings = resolve(FEW, replace(SMALL, **more), None)
-    return fit_description(sample_photos(draw_photos(photos, settings), settings), settings)
+    return fitted_on(photos, settings)
 
 
 @pytest.fixture(scope="module")
@@ -190,16 +187,14 @@ def test_a_photo_is_run_once_at_each_size(monkeypatch):
 
 @pytest.mark.parametrize("mode", ["shared", "warp", "pool", "pyramid"])
 def test_vectors_depend_on_their_photo_and_box_alone(photos, mode):
-    """Not on other photos or boxes, the workers, threads, or whether a photo was in the sample."""
-    description = fitted(photos, mode=mode, sample_images=2)
-    settings = description.settings
-    sample = sample_photos(draw_photos(photos, settings), settings)
-    assert len(sample) == 2
-    together = describe_photos(photos, description, sample, workers=2)
+    """Not on other photos or boxes, the workers or threads."""
+    description = fitted(photos, mode=mode)
+    job = partial(describe, description=description)
+    together = Described.concatenate(list(map_ordered(job, photos, workers=2)))
     assert together.X.dtype == np.float16
     for i in (4, 1, 3):
         windows, X = together.windows[i], together.part(i, i + 1).X
-        photo = np.asarray(Image.open(photos.paths[i]))
+        photo = np.asarray(Image.open(photos[i]))
         alone = describe(photo, description, threads=2)
         np.testing.assert_array_equal(alone.windows.xyxy, windows)
         np.testing.assert_array_equal(alone.X, X)
@@ -208,26 +203,10 @@ def test_vectors_depend_on_their_photo_and_box_alone(photos, mode):
     image, rows = np.array([4, 1, 4]), [2, 0, 1]
     boxes = np.stack([together.windows[i][row] for i, row in zip(image, rows, strict=True)])
     expected = [together.part(i, i + 1).X[row] for i, row in zip(image, rows, strict=True)]
-    np.testing.assert_array_equal(describe_boxes(photos, image, boxes, description, workers=2), expected)
-
-
-def test_of_a_pyramids_sample_some_windows_are_kept_and_so_more_photos(photos, monkeypatch):
-    """Those that the projection is fitted on: drawn by what is in a photo and by the seed alone."""
-    whole, some = (resolve(FEW, replace(SMALL, mode="pyramid", sample_windows=n), None) for n in (1000, 4))
-    every, few = (sample_photos(photos, each) for each in (whole, some))
-    assert few.counts.tolist() == [4] * len(photos)
-    assert min(every.counts) > 4
-    for i in range(len(photos)):
-        rows = {tuple(row): x for row, x in zip(every.windows[i], every.part(i, i + 1).X, strict=True)}
-        for box, x in zip(few.windows[i], few.part(i, i + 1).X, strict=True):
-            np.testing.assert_array_equal(x, rows[tuple(box)])
-    alone = sample_photos(photos.part(1, 3), some)
-    np.testing.assert_array_equal(alone.windows.xyxy, few.part(1, 3).windows.xyxy)
-    other = replace(some, features=replace(some.features, seed=1))
-    assert sample_photos(photos, other).windows.xyxy.tolist() != few.windows.xyxy.tolist()
-    # As many photos as fit, by the windows that are kept.
-    monkeypatch.setattr("tag2box.description.photos.MOST_BYTES", 2 * few.X.nbytes // len(photos))
-    assert len(draw_photos(photos, some)) == 2
+    files = PhotoFiles(tuple(photos), tuple(content_hash(path) for path in photos))
+    np.testing.assert_array_equal(describe_boxes(files, image, boxes, description, workers=2), expected)
+    with pytest.raises(InputError, match="another photo"):  # another photo has the name now
+        describe_boxes(replace(files, hashes=("0" * 64,) * 5), image, boxes, description)
 
 
 @pytest.mark.parametrize(("h", "w"), [(1, 1), (2, 3000), (1500, 7)])
@@ -303,15 +282,15 @@ def test_what_is_no_number_is_refused(tmp_path):
 def test_vectors_too_long_for_float16_are_refused(photos, projection):
     boxes = np.array([[0, 0, 50, 50]], np.float32)
     with pytest.raises(InputError, match=r'set features\.dtype to "float32"'):
-        vectors(photos.paths[0], boxes, SMALL, replace(projection, length=1e7))
+        vectors(photos[0], boxes, SMALL, replace(projection, length=1e7))
 
 
 def test_without_a_window_there_is_nothing_to_fit_on(photos):
     settings = resolve(FEW, SMALL, None)
-    sample = sample_photos(photos.part(0, 1), settings)
+    sample = seen_by(photos[:1], settings)
     empty = replace(sample, windows=sample.windows.part(0, 0), X=sample.X[:0])
     with pytest.raises(InputError, match="no window in the sampled images"):
-        fit_description(empty, settings)
+        fit_description(empty, raw_widths(settings), settings)
 
 
 def test_wrong_settings_are_refused():

@@ -1,5 +1,6 @@
 """One way of every photo: decoded once, through the layers once, and described alike by whoever asks."""
 
+import hashlib
 import sys
 from collections import Counter
 from itertools import pairwise
@@ -17,10 +18,11 @@ from tag2box.config import Config
 from tag2box.data.reading import read_images
 from tag2box.description.describe import describe
 from tag2box.description.modes import BATCH
-from tag2box.description.photos import draw_photos, hash_photos
 from tag2box.networks.inference import Part
-from tag2box.run.folder import RunFolder, detect_run, fit_run
+from tag2box.run.fitting import detect_run, fit_run
+from tag2box.run.folder import RunFolder
 from tag2box.runtime.config import read_settings
+from tag2box.runtime.files import content_hash
 from tag2box.windows.search import search_windows
 
 # Of 12 toys 4 are in the sample from which the description is fitted.
@@ -31,8 +33,8 @@ MODES = ("shared", "pool", "warp", "pyramid")
 class Watch:
     """Counts what is decoded, and what goes through the network: by the photo decoded last."""
 
-    def __init__(self, patch):
-        self.photo = ""
+    def __init__(self, patch, paths):
+        self.photo, self.names = "", {content_hash(path): path.name for path in paths}
         self.start()
         patch.setattr(Image, "open", self._noted(Image.open, self._decoded))
         patch.setattr(Part, "each", self._noted(Part.each, self._run))
@@ -48,7 +50,8 @@ class Watch:
         return wrapped
 
     def _decoded(self, file):
-        self.photo = Path(getattr(file, "name", file)).name
+        content = file.getvalue() if hasattr(file, "getvalue") else Path(file).read_bytes()
+        self.photo = self.names[hashlib.sha256(content).hexdigest()]
         self.decoded[self.photo] += 1
         return (file,)
 
@@ -70,7 +73,7 @@ def watched(request, tmp_path_factory):
     config = read_settings(Config(), None, (*SETS, f"features.mode={request.param}"))
     counts = []
     with pytest.MonkeyPatch.context() as patch:
-        watch = Watch(patch)
+        watch = Watch(patch, images.paths)
         fit_run(images, config, folder / "run", workers=1)
         counts.append(watch.__dict__.copy())
         watch.start()
@@ -81,18 +84,14 @@ def watched(request, tmp_path_factory):
 
 def times_seen(mode, run, images, job):
     """How often a photo is seen: once, but in a run those of the sample of a pyramid twice."""
-    photos = hash_photos(images)
-    twice = draw_photos(photos, run.detector.description.settings) if (mode, job) == ("pyramid", 0) else ()
-    again = {path.name for path in twice.paths} if twice else set()
-    return {path.name: 1 + (path.name in again) for path in images.paths}
+    drawn = np.random.default_rng(0).permutation(len(images))[:4] if (mode, job) == ("pyramid", 0) else ()
+    return {path.name: 1 + (i in drawn) for i, path in enumerate(images.paths)}
 
 
 @pytest.mark.parametrize("job", [0, 1], ids=["run", "detect"])
 def test_a_photo_is_decoded_once(watched, job):
     mode, run, images, counts = watched
-    times = times_seen(mode, run, images, job)
-    assert sum(times.values()) == 12 + 4 * ((mode, job) == ("pyramid", 0))
-    assert counts[job]["decoded"] == times
+    assert counts[job]["decoded"] == times_seen(mode, run, images, job)
 
 
 @pytest.mark.parametrize("job", [0, 1], ids=["run", "detect"])

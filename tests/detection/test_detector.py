@@ -21,8 +21,8 @@ from tag2box.boxes import iou_matrix
 from tag2box.description.config import FeaturesConfig, MapsConfig
 from tag2box.description.context import Context
 from tag2box.description.describe import describe
-from tag2box.description.description import Description, Details
-from tag2box.description.detail_windows import MOST, detail_windows
+from tag2box.description.description import Description
+from tag2box.description.details import MOST, Details, detail_windows
 from tag2box.description.projection import Projection
 from tag2box.description.record import Described, Maps
 from tag2box.description.resolving import resolve
@@ -111,8 +111,8 @@ def test_details_say_where_small_objects_are(detector, photo):
     rng = np.random.default_rng(2)
     W = rng.normal(size=(3, 112)).astype(np.float32) * np.float32([[1], [0], [1]])
     whole = describe(photo, detector.description)
-    seeing = replace(detector, description=replace(detector.description, details=Details(W)))
-    fine = describe(photo, seeing.description, boxes=whole.windows.xyxy)
+    seeing = replace(detector, scorer=replace(detector.scorer, details=Details(W)))
+    fine = describe(photo, seeing.description, boxes=whole.windows.xyxy, details=Details(W))
     assert whole.details is None
     assert fine.details.shape[0].min() > whole.maps.shape[0].max()  # finer cells
     plain, other = (detector.scorer.objectness(each) for each in (whole, fine))
@@ -128,7 +128,7 @@ def test_details_say_where_small_objects_are(detector, photo):
 def test_where_details_stand_out_are_windows_beside_those_of_the_search(detector, photo):
     W = np.random.default_rng(2).normal(size=(3, 112)).astype(np.float32) * np.float32([[1], [0], [1]])
     whole = describe(photo, detector.description)
-    fine = describe(photo, replace(detector.description, details=Details(W)))
+    fine = describe(photo, detector.description, details=Details(W))
     more = detail_windows(fine.details[0], fine.windows.sizes[0])
     assert 0 < len(more) <= 2 * MOST
     np.testing.assert_array_equal(fine.windows.xyxy, np.concatenate([whole.windows.xyxy, more]))

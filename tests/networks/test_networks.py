@@ -2,6 +2,7 @@
 
 import builtins
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,11 +18,12 @@ from tag2box.demo import demo
 from tag2box.description.config import FeaturesConfig, MapsConfig
 from tag2box.description.crops import pool_map
 from tag2box.description.describe import describe
-from tag2box.description.photos import describe_photos, hash_photos
+from tag2box.description.record import Described
 from tag2box.description.resolving import resolved
 from tag2box.errors import InputError
 from tag2box.networks.inference import EngineOptions, Part
 from tag2box.networks.network import load_network
+from tag2box.runtime.executor import map_ordered
 
 RUNTIMES = ("openvino", "onnxruntime")
 # What docs/features.md states of the vectors of the two runtimes on a CPU, in f32.
@@ -181,13 +183,14 @@ def test_photos_by_onnxruntime_do_not_depend_on_workers_or_threads(tmp_path, pho
     (tmp_path / "thing").mkdir()
     for i in range(3):
         Image.fromarray(np.roll(photo, 10 * i, axis=1)).save(tmp_path / "thing" / f"{i}.png")
-    photos = hash_photos(read_images(tmp_path))
+    paths = read_images(tmp_path).paths
     config = settings(write_cnn(tmp_path / "c.onnx"), runtime="onnxruntime")
     description = described_by(config, MapsConfig(side=96))
-    one, two = (describe_photos(photos, description, workers=workers) for workers in (1, 2))
-    alone = [describe(path, description, threads=2) for path in photos.paths]
+    job = partial(describe, description=description)
+    one, two = (Described.concatenate(list(map_ordered(job, paths, workers=n))) for n in (1, 2))
+    alone = [describe(path, description, threads=2) for path in paths]
     assert len(one.maps.X) > 0
-    for other in (two, type(one).concatenate(alone)):
+    for other in (two, Described.concatenate(alone)):
         np.testing.assert_array_equal(other.maps.X, one.maps.X)
         np.testing.assert_array_equal(other.X, one.X)
 

@@ -16,7 +16,8 @@ from tag2box.networks import precision
 from tag2box.networks.openvino_engine import offered
 from tag2box.networks.precision import Speeds, fastest
 from tag2box.run import settings
-from tag2box.run.folder import RunFolder, fit_run
+from tag2box.run.fitting import fit_run
+from tag2box.run.folder import RunFolder
 from tag2box.run.settings import prepare
 from tag2box.runtime.config import read_settings
 
@@ -110,7 +111,7 @@ def test_a_run_keeps_the_precision_that_it_began_with(images, tmp_path, monkeypa
     assert folder.config.features.precision == described_by.features.precision == "bf16"
     fastest_is(monkeypatch, "f32")  # elsewhere
     costs = fit_run(images, CONFIG, tmp_path, workers=1)
-    assert all(cost["reused"] for cost in costs.values())
+    assert all(cost["reused"] for cost in costs.costs.values())
     assert RunFolder(tmp_path).config == folder.config
     assert begins_with(tmp_path) == ("bf16", "bf16, as this run began")
     assert begins_with(tmp_path, precision="f16") == ("f16", "f16, as set")

@@ -331,7 +331,7 @@ def run(request, tmp_path_factory):
     """A run over a few scenes, with settings that take seconds; the cover is of a sample of them."""
     pytest.importorskip("skimage")
     from tag2box.demo.scenes import make_scenes
-    from tag2box.run.folder import detect_run, fit_run
+    from tag2box.run.fitting import detect_run, fit_run
     from tag2box.runtime.config import read_settings
 
     folder = tmp_path_factory.mktemp("run")
@@ -392,7 +392,7 @@ def test_a_run_becomes_a_page_and_more_of_one_as_more_is_known(run):
 
     run.detect(RunFolder(run.folder), run.scenes.test, workers=1)
     full = write_report(run.folder, truths=(run.scenes.train, run.scenes.test)).read_text()
-    found = RunFolder(run.folder).store.load("detections", RunFolder(run.folder).detected()[-1][0])
+    found = RunFolder(run.folder).detections(*RunFolder(run.folder).detected()[-1])
     for name in ("CorLoc, first windows", "CorLoc, learned", "AP (VOC 2007)", "new photos"):
         assert name in full
     assert f"{evaluate(found, run.scenes.test).mean:.3f}" in full

@@ -21,7 +21,8 @@ from tag2box.reproduce.voc_tables import (
     row_settings,
     run_voc_table,
 )
-from tag2box.run.folder import RunFolder, detect_run
+from tag2box.run.fitting import detect_run
+from tag2box.run.folder import RunFolder
 from tag2box.runtime.config import read_settings, settings
 from tag2box.runtime.progress import silent
 
@@ -55,7 +56,7 @@ def test_every_row_and_seed_is_there(cells):
 
 def test_a_row_is_what_detect_and_evaluate_say(voc, cells):
     run, test = RunFolder(voc.parent / "out" / "train"), read_images(voc, split="test")
-    found = detect_run(run, test, workers=1)
+    found = detect_run(run, test, workers=1)[0]
     assert evaluate(found, test)["thing"] == pytest.approx(cells[-1].ap["thing"])
 
 

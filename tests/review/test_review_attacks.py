@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 from tests._review import Server, copied
+from tests._toys import rewrite
 
 from tag2box.run.folder import RunFolder
-from tag2box.run.notes import own_detector, write_run
 
 MARKUP = '<img src=x onerror="document.title=1">'
 SHOW_FIGURES = """
@@ -36,8 +36,7 @@ def run(review_run, tmp_path_factory):
         ids=(f"{MARKUP}{{{{7*7}}}}", *folder.images.ids[1:]),
         classes=(MARKUP, *folder.images.classes[1:]),
     )
-    own = own_detector(folder.keys, folder.detector_file)
-    write_run(folder.store, images, folder.contents, own)
+    rewrite(folder, images)
     return home
 
 

@@ -16,7 +16,8 @@ from tag2box import read_images
 from tag2box.review.server import make_app
 from tag2box.review.session import Session
 from tag2box.run.corrections import corrected_boxes
-from tag2box.run.folder import RunFolder, fit_run
+from tag2box.run.fitting import fit_run
+from tag2box.run.folder import RunFolder
 from tag2box.web.access import Access
 from tag2box.web.listening import address as listening_at
 from tag2box.web.listening import listening, new_token

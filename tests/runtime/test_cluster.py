@@ -18,7 +18,7 @@ from tests._toys import FAST, contents, events, make_toys
 from tag2box.config import Config
 from tag2box.data.reading import read_images
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.run.folder import fit_run
+from tag2box.run.fitting import fit_run
 from tag2box.runtime import stages
 from tag2box.runtime.cluster import Cluster, using
 from tag2box.runtime.config import read_settings

@@ -9,7 +9,6 @@ import tracemalloc
 import numpy as np
 import pytest
 from numpy.lib.format import open_memmap
-from tests._stages import Items, describe_items
 
 from tag2box.cover.compared import compare, draw_images
 from tag2box.cover.config import CoverConfig
@@ -80,11 +79,6 @@ def mapped(path, values):
     return np.load(path, mmap_mode="r")
 
 
-def describing(made):
-    items = Items((WINDOWS,) * len(made.tags), WIDE)
-    assert isinstance(made.run.per_photo(describe_items, items, {}).X, np.memmap)
-
-
 def objectness(made):
     activations = fit_activations(made.described, made.tags)
     maps = fit_object_maps(made.described, made.tags, activations, 2)
@@ -148,7 +142,6 @@ def cover(made):
 
 # What a photo more may take, in tables: whether a window is held is a quarter of one.
 STAGES = {
-    describing: 1.0,  # of its windows the boxes alone, 16 bytes each: as parts, joined, and stored
     objectness: 0.1,
     competition: 0.1,
     prior: 0.1,

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests import _stages
-from tests._stages import Items, fit_items, run_stages, sample_items
 
 from tag2box.runtime.keys import call_key
 from tag2box.runtime.stages import Run, stage
@@ -106,6 +104,11 @@ def test_what_no_key_can_say_is_refused(value):
         call_key("a", 1, [value])
 
 
+@stage("fitted", version=1)
+def fit_items(factor: float) -> dict[str, object]:
+    return {"a": np.arange(9) * factor, "n": 3}
+
+
 @stage("grown", version=1)
 def grow(fitted: dict[str, object], by: int) -> dict[str, object]:
     return {"n": fitted["n"] + by}
@@ -115,38 +118,8 @@ def test_what_a_stage_made_counts_by_its_key(tmp_path):
     """Not by its content, which may be large; and that of another stage with the same content is another."""
     runs = [Run(Store(tmp_path), workers=1) for _ in range(3)]
     keys = []
-    for run, items in zip(runs, (Items((2, 3)), Items((3, 2)), Items((2, 3))), strict=True):
-        fitted = run(fit_items, run.later(sample_items, items), 1.0)
-        run(grow, fitted, 1)
+    for run, factor in zip(runs, (1.0, 2.0, 1.0), strict=True):
+        run(grow, run(fit_items, factor), 1)
         keys.append(run.keys["grown"])
     assert keys[0] == keys[2] != keys[1]
     assert runs[0](grow, {"n": 5}, 1) == runs[1](grow, {"n": 5}, 1)
-
-
-def test_what_comes_later_is_computed_when_it_is_needed(tmp_path, monkeypatch):
-    computed = []
-    monkeypatch.setattr(_stages, "watch", computed.append)
-    items = Items((2, 3, 4))
-    run = Run(Store(tmp_path), workers=1)
-    sample = run.later(sample_items, items)
-    assert computed == []
-    assert "sample" not in run.keys
-    run(fit_items, sample, 1.0)
-    run(fit_items, sample, 2.0)
-    assert computed == ["sample 0", "fitted", "fitted"]  # once for both
-    assert run.costs["sample"]["reused"] is False
-    run.drop(sample)
-    assert not (tmp_path / "sample").exists()
-    computed.clear()
-    again = Run(Store(tmp_path), workers=1)
-    again(fit_items, again.later(sample_items, items), 1.0)
-    assert computed == []
-
-
-def test_what_was_dropped_is_held_by_nobody(tmp_path, monkeypatch):
-    monkeypatch.setattr("tag2box.runtime.arrays.MAPPED", 0)
-    run = Run(Store(tmp_path), workers=1)
-    run_stages(run, Items((2, 3, 4)))
-    if Path("/proc/self/maps").is_file():
-        held = [line for line in Path("/proc/self/maps").read_text().splitlines() if str(tmp_path) in line]
-        assert held == [line for line in held if "/sample/" not in line]

@@ -3,24 +3,20 @@
 import errno
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests._toys import contents, events
+from tests._toys import events
 
 from tag2box.cover.greedy import Cover
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.runtime.arrays import write_array
 from tag2box.runtime.files import append_line, locked
 from tag2box.runtime.keys import call_key
 from tag2box.runtime.packing import pack, unpack
-from tag2box.runtime.parts import Rows
 from tag2box.runtime.stages import Run, stage
 from tag2box.runtime.store import Store, existing
 from tag2box.windows.record import Windows
@@ -84,7 +80,7 @@ def test_a_stage_that_fails_leaves_nothing(tmp_path):
     run = Run(Store(tmp_path))
     with pytest.raises(TypeError, match="cannot be stored"):
         run(make_nothing_storable)
-    assert contents(tmp_path) == {}
+    assert not list(tmp_path.glob("windows/*"))
     assert not run.store.has("windows", run.keys["windows"])
 
 
@@ -115,11 +111,16 @@ def test_clean_keeps_what_is_named(tmp_path):
     store, other = Store(tmp_path), call_key("windows", 2, [])
     store.save("windows", KEY, some_windows())
     store.save("windows", other, some_windows())
-    store.parts("described", KEY, ("X",)).add(0, 1, {"X": np.ones((2, 2))})
+    for kind in ("described-1", "described-2"):
+        photos = store.photos(kind)
+        photos.add("ab", {"X": np.ones((2, 2))})
+        photos.close()
     store.write("config.toml", "")
-    removed = store.unused([("windows", KEY)])
+    removed = store.unused([("windows", KEY)], ["described-2"])
     store.remove(removed)
-    assert sorted(p.name for p in removed) == sorted([other[:12], f".{KEY[:12]}.part"])
+    assert sorted(p.name for p in removed) == sorted([other[:12], "described-1"])
+    assert "ab" in store.photos("described-2")
+    assert "ab" not in store.photos("described-1")
     assert store.has("windows", KEY)
     assert (tmp_path / "config.toml").is_file()
 
@@ -174,82 +175,12 @@ def test_a_line_that_was_cut_short_is_ended(tmp_path):
     assert file.read_text() == "one\ntw\nthree\n"
 
 
-def made_up(folder, notes, pause=0.0, **how):
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests._stages", str(folder), str(notes), str(pause)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2], **how,
-    )  # fmt: skip
-
-
-def test_killed_at_any_moment_it_ends_with_the_same_bytes(tmp_path):
-    with made_up(tmp_path / "whole", tmp_path / "notes") as whole:
-        assert whole.wait() == 0
-    rng, killed = random.Random(0), 0
-    notes = tmp_path / "killed notes"
-    for _ in range(12):
-        with made_up(tmp_path / "killed", notes, 0.02) as process:
-            assert process.stdout.readline() == "ready\n"
-            time.sleep(rng.uniform(0.0, 0.25))
-            finished = process.poll() is not None
-            process.kill()
-        killed += not finished
-        if finished:
-            break
-    with made_up(tmp_path / "killed", notes) as last:
-        assert last.wait() == 0
-    assert killed >= 3
-    assert contents(tmp_path / "killed") == contents(tmp_path / "whole")
-    # A shard is begun again only if the kill fell into it: fewer repeats than kills.
-    begun = notes.read_text().splitlines()
-    assert len(begun) - len(set(begun)) <= killed
-    assert {line.split()[0] for line in begun} == {"sample", "fitted", "windows", "described"}
-    assert not (tmp_path / "killed" / "sample").exists()  # nobody needs it any more
-
-
-def test_rows_are_there_if_they_were_listed_to_the_end(tmp_path):
-    rows = Rows(tmp_path, "X")
-    rows.add(0, 1, np.ones((2, 2), np.float32))
-    with rows.list.open("ab") as torn:
-        torn.write(b"1-2 144 160 0")  # the line has no end: its data may be missing
-    again = Rows(tmp_path, "X")
-    assert again.has(0, 1)
-    assert not again.has(1, 2)
-    again.keep([(0, 2)])  # other shards: nothing of it is used
-    assert not again.has(0, 1)
-
-
-def limited(size):
-    """No file may grow beyond `size` bytes: writes fail as on a full disk, in the kernel."""
-    import resource
-
-    def limit():
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-
-    return limit
-
-
-@pytest.mark.parametrize("size", [1000, 20_000, 100_000])
-def test_no_room_is_one_line_and_a_whole_store(tmp_path, size):
-    with made_up(tmp_path / "whole", tmp_path / "notes") as whole:
-        assert whole.wait() == 0
-    with made_up(tmp_path / "full", tmp_path / "notes", preexec_fn=limited(size)) as process:
-        error = process.communicate()[1]
-        assert process.returncode == 1
-    last = error.strip().splitlines()[-1]
-    assert last.startswith("tag2box.errors.Tag2BoxError: cannot write")
-    assert "too large" in last  # EFBIG here; ENOSPC says "No space left on device"
-    with made_up(tmp_path / "full", tmp_path / "notes") as again:
-        assert again.wait() == 0
-    assert contents(tmp_path / "full") == contents(tmp_path / "whole")
-
-
 def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
     (tmp_path / "file").write_text("not a folder")
     for use in (
         lambda store: store.lock().__enter__(),
         lambda store: store.save("windows", KEY, some_windows()),
-        lambda store: store.parts("described", KEY, ("X",)),
+        lambda store: store.photos("described").add("ab", {"X": np.zeros((1, 1))}),
         lambda store: store.log({}),
     ):
         with pytest.raises(Tag2BoxError, match="cannot write"):
@@ -278,20 +209,15 @@ def test_links_in_a_run_folder_are_not_written_through(tmp_path):
     """A run folder of others may name any file of ours."""
     precious, run = tmp_path / "precious", Store(tmp_path / "run")
     precious.write_text("mine")
-    parts = run.parts("described", KEY, ("X",))
-    parts.add(0, 1, {"X": np.zeros((1, 1), np.float32)})
-    rows = parts.rows["X"]
-    for link in (run.folder / "events.jsonl", parts.folder / "classes.npy", run.folder / "settings.toml"):
-        link.symlink_to(precious)
+    store = run.photos("described")
+    (run.folder / "arrays/described").mkdir(parents=True)
+    for link in ("events.jsonl", "index.sqlite", "settings.toml", "arrays/described/X.bin"):
+        (run.folder / link).symlink_to(precious)
     with pytest.raises(Tag2BoxError, match=r"events.jsonl is a symbolic link, and is not followed"):
         run.log({"stage": "windows"})
-    with pytest.raises(OSError, match="symbolic link"):
-        write_array(parts.folder / "classes.npy", np.zeros(3))
+    with pytest.raises(Tag2BoxError, match=r"index.sqlite is a symbolic link"), run.index.writing():
+        pass
+    with pytest.raises(Tag2BoxError, match="cannot write"):
+        store.add("ab", {"X": np.zeros((1, 1), np.float32)})
     run.write("settings.toml", "ours")
-    assert precious.read_text() == "mine"
-    assert (run.folder / "settings.toml").read_text() == "ours"
-    rows.file.unlink()
-    rows.file.symlink_to(precious)
-    with pytest.raises(Tag2BoxError, match="it is a link to a file elsewhere"):
-        rows.add(1, 2, np.zeros((1, 1), np.float32))
     assert precious.read_text() == "mine"

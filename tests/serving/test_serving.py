@@ -21,7 +21,8 @@ from tests._serving import detecting
 
 from tag2box import read_images
 from tag2box.detection.config import MIN_SCORE
-from tag2box.run.folder import RunFolder, detect_run
+from tag2box.run.fitting import detect_run
+from tag2box.run.folder import RunFolder
 from tag2box.serving.detecting import openapi
 from tag2box.serving.pool import Limits
 
@@ -54,7 +55,7 @@ def check(name, content):
 
 def test_the_same_boxes_as_the_command(review_run, client, tmp_path):
     images = read_images(review_run.parent / "toys", review_run.parent / "toys" / "tags.csv")
-    found = detect_run(RunFolder(copied(review_run, tmp_path)), images, workers=1)
+    found = detect_run(RunFolder(copied(review_run, tmp_path)), images, workers=1)[0]
     for i in range(3):
         mine = found[found.image == i]
         answer = client.post("/detect?min_score=0", content=images.paths[i].read_bytes())

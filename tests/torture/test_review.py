@@ -14,7 +14,8 @@ from tests._review import Server, copied, own_run
 
 from tag2box import read_images
 from tag2box.corrections import CorrectionLog, State, read_state
-from tag2box.run.folder import RunFolder, fit_run
+from tag2box.run.fitting import fit_run
+from tag2box.run.folder import RunFolder
 
 pytestmark = pytest.mark.torture
 

@@ -9,7 +9,8 @@ from tests._toys import FAST, make_toys
 import tag2box as t2b
 from tag2box.config import Config
 from tag2box.errors import InputError
-from tag2box.run.folder import RunFolder, detect_run, fit_run
+from tag2box.run.fitting import detect_run, fit_run
+from tag2box.run.folder import RunFolder
 from tag2box.runtime.checks import Choice
 from tag2box.runtime.config import declarations, read_settings, toml_value
 

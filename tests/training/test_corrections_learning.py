@@ -12,7 +12,8 @@ from tag2box.corrections import Corrections
 from tag2box.description.describe import describe
 from tag2box.description.record import Described
 from tag2box.run.corrections import corrected_boxes
-from tag2box.run.folder import RunFolder, fit_run
+from tag2box.run.fitting import fit_run
+from tag2box.run.folder import RunFolder
 from tag2box.training.calibration import Calibration
 from tag2box.training.corrected import (
     FROM_TAGS,
@@ -218,7 +219,7 @@ def test_learning_again_computes_only_what_depends_on_corrections(review_run, tm
     correct(run, *events)
 
     costs = fit_run(run.images, run.config, home, workers=1)
-    assert {name for name, cost in costs.items() if not cost["reused"]} == {
+    assert {name for name, cost in costs.costs.items() if not cost["reused"]} == {
         "judged",
         "corrected",
         "tag_scores",
@@ -238,9 +239,9 @@ def test_learning_again_computes_only_what_depends_on_corrections(review_run, tm
     assert all(iou_matrix(found.xyxy, wrong[None])[:, 0] <= REJECTED)
     assert 1 in now.detections.image[now.detections.label == 1]  # the tag that was added
 
-    assert all(cost["reused"] for cost in fit_run(run.images, run.config, home, workers=1).values())
+    assert all(cost["reused"] for cost in fit_run(run.images, run.config, home, workers=1).costs.values())
     (home / "corrections.jsonl").unlink()
-    assert all(cost["reused"] for cost in fit_run(run.images, run.config, home, workers=1).values())
+    assert all(cost["reused"] for cost in fit_run(run.images, run.config, home, workers=1).costs.values())
     assert (home / "detector.npz").read_bytes() == before
 
 

@@ -7,8 +7,7 @@ import pytest
 from tests._describing import described_by
 
 from tag2box.description.config import FeaturesConfig, MapsConfig
-from tag2box.description.photos import described_sample
-from tag2box.description.record import Described, Maps, Raw
+from tag2box.description.record import Described, EarlyMaps, Maps
 from tag2box.training.agreement import _beyond_chance, _chance, agreement
 from tag2box.training.details import choose_details, fit_details
 from tag2box.training.known import Known
@@ -55,12 +54,12 @@ def sample(*, small: bool, seed: int = 0):
     windows = Windows(
         np.tile(boxes, (N, 1)), np.arange(N + 1, dtype=np.int64) * len(boxes), np.full((N, 2), SIDE)
     )
-    fine, coarse = (
-        Maps(a.reshape(-1, a.shape[-1]), np.arange(N + 1) * a.shape[1] ** 2, np.full((N, 2), a.shape[1]))
-        for a in (early, maps)
-    )
-    names = tuple(map(str, range(N)))
-    return Raw(names, windows, X.reshape(-1, D), coarse, None, (D,), fine), tags
+    coarse = Maps(maps.reshape(-1, 4), np.arange(N + 1) * 64, np.full((N, 2), 8))
+    each = [EarlyMaps.of_image(early[i]) for i in range(N)]
+    names = ("X", "shape", "low", "step")
+    X8, shape, low, step = (np.concatenate([getattr(one, name) for one in each]) for name in names)
+    fine = EarlyMaps(X8, np.arange(N + 1) * CELLS**2, shape, low, step)
+    return Described(windows, X.reshape(-1, D), coarse, (fine,)), tags
 
 
 @pytest.fixture(scope="module")
@@ -81,23 +80,23 @@ def test_specks_are_found_by_details_and_large_things_by_maps(description):
 
 def test_the_cells_that_make_the_tag_stand_out(description):
     raw, tags = sample(small=True)
-    details = fit_details(raw.early, tags)
+    details = fit_details(raw.early[0], tags)
     assert np.abs(details.W[0]).argmax() == 0
     for i in np.flatnonzero(tags[:, 0] == 1):
-        above = standing_out(details(raw.early[i])[0])[0]
+        above = standing_out(details(raw.early[0][i])[0])[0]
         at = np.unravel_index(above.argmax(), above.shape)
-        assert raw.early[i][at][0] > 3
+        assert raw.early[0][i][at][0] > 3
     # What cells say does not depend on the workers, nor on other photos.
-    np.testing.assert_array_equal(fit_details(raw.early, tags, workers=2).W, details.W)
-    assert not fit_details(raw.early, np.ones_like(tags)).W.any()
+    np.testing.assert_array_equal(fit_details(raw.early[0], tags, workers=2).W, details.W)
+    assert not fit_details(raw.early[0], np.ones_like(tags)).W.any()
 
 
 def test_the_prior_of_details_is_the_greatest(description):
     raw, tags = sample(small=True)
     chosen = choose_details(raw, tags, description)
-    fine = Maps.concatenate([chosen.details(raw.early[i]) for i in range(N)])
+    fine = Maps.concatenate([chosen.details(raw.early[0][i]) for i in range(N)])
     assert fine.shape.tolist() == [[CELLS, CELLS]] * N
-    described = replace(described_sample(raw, description), details=fine)
+    described = replace(raw, details=fine, early=())
     assert described.part(3, 5).details.X.shape == (2 * CELLS**2, 1)
     choice = choose_prior(Known(described, tags), TwoStreamConfig())
     assert choice.prior == MOST
@@ -106,7 +105,7 @@ def test_the_prior_of_details_is_the_greatest(description):
 
 def test_agreement_is_what_exceeds_chance(description):
     raw, tags = sample(small=False)
-    described = described_sample(raw, description)
+    described = raw
     # The window of most of the first number is the thing: its boxes tell each other.
     best = described.X.reshape(N, -1, D)[..., 0].argmax(axis=1)[:, None]
     assert agreement(described, tags, best)[0] > 0.8

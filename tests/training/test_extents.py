@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
-from PIL import Image
 
 import tag2box as t2b
-from tag2box.description.photos import hash_photos
-from tag2box.description.record import Described
+from tag2box.description.describe import lightness
+from tag2box.description.record import Described, Maps
 from tag2box.training.calibration import Calibration
 from tag2box.training.extents import FEW, LEAST, STEP, choose_growth, fit_extents, grow, measure_drops
 from tag2box.training.findings import Findings
@@ -36,17 +35,17 @@ def test_the_growth_of_a_class_is_what_its_boxes_lack(share):
     drops = []
     for _ in range(20):
         rgb, box = photo(rng)
-        drops.append(measure_drops(rgb, shrunk(box, share, rng)[None])[0])
+        drops.append(measure_drops(lightness(rgb), shrunk(box, share, rng)[None])[0])
     assert -STEP <= choose_growth(np.array(drops)) - share <= BLUR
 
 
 def test_boxes_stay_where_nothing_surely_tells_their_extent():
     rng = np.random.default_rng(0)
     noise = [rng.integers(0, 255, (180, 240, 3)).astype(np.uint8) for _ in range(20)]
-    drops = np.concatenate([measure_drops(rgb, np.array([[60.0, 40, 160, 120]])) for rgb in noise])
+    drops = np.concatenate([measure_drops(lightness(rgb), np.array([[60.0, 40, 160, 120]])) for rgb in noise])
     assert choose_growth(drops) == 0
     lacking = [photo(rng) for _ in range(20)]
-    drops = np.array([measure_drops(rgb, shrunk(box, 0.1, rng)[None])[0] for rgb, box in lacking])
+    drops = np.array([measure_drops(lightness(rgb), shrunk(box, 0.1, rng)[None])[0] for rgb, box in lacking])
     assert choose_growth(drops) > 0
     assert choose_growth(drops[: FEW - 1]) == 0
     assert choose_growth(np.full_like(drops, np.nan)) == 0
@@ -55,10 +54,10 @@ def test_boxes_stay_where_nothing_surely_tells_their_extent():
 def test_boxes_that_are_too_small_or_at_the_border_are_no_trouble():
     rgb, _ = photo(np.random.default_rng(0))
     boxes = np.array([[0, 0, 240, 180], [-1, -1, 3, 3], [50, 50, 50 + LEAST - 1, 150], [239, 100, 300, 180]])
-    drops = measure_drops(rgb, boxes)
+    drops = measure_drops(lightness(rgb), boxes)
     assert np.isfinite(drops[0]).all()
     assert np.isnan(drops[1:3]).all()
-    flat = measure_drops(np.zeros((50, 60, 3), np.uint8), np.array([[5.0, 5, 50, 40]]))
+    flat = measure_drops(np.zeros((50, 60), np.uint8), np.array([[5.0, 5, 50, 40]]))
     assert np.isfinite(flat).all()
 
 
@@ -69,23 +68,20 @@ def test_grown_boxes_keep_their_center_and_stay_in_the_photo():
     assert (grow(boxes, np.zeros(2), np.array([100, 80])) == boxes).all()
 
 
-def test_the_boxes_of_a_run_grow_class_by_class(tmp_path):
+def test_the_boxes_of_a_run_grow_class_by_class():
     rng = np.random.default_rng(0)
-    n, files, boxes = 24, [], []
+    n, lights, boxes = 24, [], []
     for i in range(n):
         rgb, box = photo(rng)
-        files.append(tmp_path / f"{i:02}.png")
-        Image.fromarray(rgb).save(files[-1])
+        lights.append(Maps.of_image(lightness(rgb)[..., None]))
         boxes.append(shrunk(box, 0.1, rng) if i % 2 else box)
-    images = t2b.ImageSet(
-        tuple(f.stem for f in files), tuple(files), np.ones((n, 2), np.int8), ("small", "right")
-    )
     windows = t2b.Windows(np.array(boxes), np.arange(n + 1), np.tile([240, 180], (n, 1)))
     of_class = np.arange(1, n, 2), np.arange(0, n, 2)
     plain = tuple(np.zeros(n // 2) for _ in of_class)
     own = tuple(windows.xyxy[rows] for rows in of_class)
     findings = Findings(of_class, plain, own, plain, plain, Calibration(np.tile([1.0, 0], (2, 1))))
-    found = fit_extents(hash_photos(images), findings, Described(windows, np.zeros((n, 1), np.float32)))
+    described = Described(windows, np.zeros((n, 1), np.float32), light=Maps.concatenate(lights))
+    found = fit_extents(findings, described)
     assert found.growth == pytest.approx([0.1, 0], abs=BLUR)
     assert found.growth[0] > 0.09
     for c, (before, after) in enumerate(zip(own, found.boxes, strict=True)):

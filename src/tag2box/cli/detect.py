@@ -13,10 +13,10 @@ from tag2box.cli.options import (
     Split,
     Workers,
     check_on_error,
-    first_look,
     open_page,
     say,
     shown,
+    tell_odd,
 )
 from tag2box.detection.config import MIN_SCORE, check_min_score
 from tag2box.errors import InputError
@@ -59,7 +59,8 @@ def detect(
     Example: tag2box detect holiday/*.jpg --run runs/photos --show
     """
     from tag2box.exports.writing import check_target
-    from tag2box.run.folder import RunFolder, detect_run
+    from tag2box.run.fitting import detect_run
+    from tag2box.run.folder import RunFolder
     from tag2box.runtime.cluster import using
 
     kind, suffix = _checked(format_, out, min_score, all_, on_error)
@@ -73,10 +74,12 @@ def detect(
     images = _images(photos, split, on_error)
     check_target(target, kind, images.paths)
     with shown() as progress, using(cluster, folder.folder):
-        images, seen = first_look(images, on_error, workers, progress, as_json)
-        detections = detect_run(folder, images, workers=workers, progress=progress)
+        detections, images, seen = detect_run(
+            folder, images, on_error=on_error, workers=workers, progress=progress
+        )
         kept = detections if all_ else detections.above(min_score)
         written = _write(kept, images, target, kind, None if no_pictures else page, workers, progress)
+    tell_odd(seen, as_json)
     answer = {"run": str(run), "images": len(images), **written, "look": seen.to_dict()}
     left = len(detections) - len(kept)
     say(as_json, answer, _text(answer, target, left, MIN_SCORE if min_score is None else min_score))

@@ -100,7 +100,7 @@ def _cache() -> dict[str, Any]:
 def _packages() -> dict[str, str | None]:
     from importlib.metadata import PackageNotFoundError, requires
 
-    from tag2box.run.notes import package_version
+    from tag2box.run.fitting import package_version
 
     try:
         lines = [line for line in requires("tag2box") or () if "extra ==" not in line]
@@ -111,12 +111,11 @@ def _packages() -> dict[str, str | None]:
 
 def made_with(run: Path) -> dict[str, str]:
     """The packages that the results of a run depend on, in the versions that it was made with."""
-    from tag2box.run.notes import read_json
-    from tag2box.runtime.files import unchecked
-    from tag2box.runtime.parts import BROKEN
+    from tag2box.runtime.index import Index
+    from tag2box.runtime.store import BROKEN
 
     try:
-        packages: dict[str, str] = unchecked(read_json(run / "run.json"))["packages"]
+        packages: dict[str, str] = Index(run).note("run")["packages"]
     except BROKEN:
         raise InputError(f"{run} does not say what it was made with: give the folder of a run") from None
     return packages
@@ -124,7 +123,7 @@ def made_with(run: Path) -> dict[str, str]:
 
 def _problems(machine: dict[str, Any]) -> list[str]:
     """What is likely to go wrong, and what to do about it."""
-    from tag2box.run.notes import result_packages
+    from tag2box.run.fitting import result_packages
 
     memory, cache, out = machine["memory"], machine["cache"], []
     if (left := memory["available"]) is not None and left < LITTLE_MEMORY:

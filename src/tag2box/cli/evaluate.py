@@ -145,7 +145,7 @@ def _mined(run: "RunFolder", images: "ImageSet") -> "CorrectedBoxes | None":
     from tag2box.run.same_photos import called_as
 
     learned = called_as(run.images, images, run.contents)
-    if not set(learned.ids) <= set(images.ids) or not run.has(run.last_stage):
+    if not set(learned.ids) <= set(images.ids) or not run.has_boxes:
         return None
     corrected = corrected_boxes(run)
     return replace(corrected, detections=replace(corrected.detections, ids=learned.ids))

@@ -12,7 +12,6 @@ from tag2box.runtime.checks import check_choice
 
 if TYPE_CHECKING:
     from tag2box.data.first_look import Look
-    from tag2box.images import ImageSet
     from tag2box.runtime.progress import Progress
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
@@ -34,17 +33,10 @@ def check_on_error(value: str) -> None:
     check_choice("--on-error", value, ("skip", "fail"))
 
 
-def first_look(
-    images: "ImageSet", on_error: str, workers: int | None, progress: "Progress", as_json: bool
-) -> tuple["ImageSet", "Look"]:
-    """The photos that can be used, after everybody has seen what is there and what is odd."""
-    from tag2box.data.first_look import look, usable
-
-    seen = look(images, workers=workers, progress=progress)
-    if not as_json:
-        plain = [f"{len(images)} images", *seen.odd()]
-        typer.echo(str(seen) if images.classes else "\n".join(plain))
-    return usable(images, seen, on_error=on_error), seen
+def tell_odd(look: "Look", as_json: bool) -> None:
+    """Say what is odd about the photos, where anything is."""
+    if not as_json and (odd := look.odd()):
+        typer.echo("\n".join(["Odd:", *(f"  {line}" for line in odd)]))
 
 
 @contextmanager

@@ -15,9 +15,9 @@ from tag2box.cli.options import (
     Split,
     Workers,
     check_on_error,
-    first_look,
     say,
     shown,
+    tell_odd,
 )
 from tag2box.errors import InputError, Tag2BoxError
 
@@ -74,9 +74,10 @@ def run(
 
     Example: tag2box run photos --tags tags.csv --out runs/photos
     """
+    from tag2box.data.first_look import PhotoFacts, look_from
     from tag2box.data.reading import read_images
     from tag2box.run.costs import estimate, timed
-    from tag2box.run.folder import fit_prepared
+    from tag2box.run.fitting import fit_prepared
     from tag2box.run.settings import prepare
     from tag2box.runtime.cluster import using
 
@@ -84,14 +85,16 @@ def run(
     settings = _settings(method, objects, config, sets or ())
     images = read_images(data, tags, split, classes=classes or None, on_error=on_error)
     folder = _run_folder(out, data, images)
+    if not as_json:
+        typer.echo(str(look_from(images, [PhotoFacts()] * len(images))))
     with shown() as progress, using(cluster, folder):
-        images, seen = first_look(images, on_error, workers, progress, as_json)
         start = prepare(images, settings, folder)
         n_images, n_classes = start.images.tags.shape
         cost = estimate(n_images, n_classes, start.config, workers, taken=timed(start.description, n_images))
         if not as_json:
             _announce(start, cost, folder, verbose)
-        stages = fit_prepared(start, folder, workers=workers, progress=progress)
+        result = fit_prepared(start, folder, on_error=on_error, workers=workers, progress=progress)
+    tell_odd(result.look, as_json)
     answer = {
         "run": str(folder),
         "images": n_images,
@@ -99,11 +102,11 @@ def run(
         "left_out": list(start.left_out),
         "precision": start.precision,
         "expected": cost.to_dict(),
-        "look": seen.to_dict(),
-        "stages": stages,
+        "look": result.look.to_dict(),
+        "stages": result.costs,
         "verdict": (verdict := _verdict(folder)).to_dict(),
     }
-    say(as_json, answer, f"{_text(folder, stages, verbose)}\n\n{verdict}\n\n{_next(folder)}")
+    say(as_json, answer, f"{_text(folder, result.costs, verbose)}\n\n{verdict}\n\n{_next(folder)}")
 
 
 def _verdict(folder: Path) -> "Verdict":

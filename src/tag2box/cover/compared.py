@@ -6,9 +6,9 @@ are drawn, the same number of positive images of each class first and then any. 
 exact; the others have no windows here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,22 +31,19 @@ class Compared(ByImage):
     short: (n, fewer), what seeds are found by; None where that is X.
     """
 
-    ROWS: ClassVar[tuple[str, ...]] = ("X", "short")
-
     X: NDArray[np.floating]
     offsets: Rows
     short: NDArray[np.floating] | None = None
 
+    def to_rows(self) -> dict[str, NDArray[Any]]:
+        """The arrays to store."""
+        rows = {"X": self.X, "counts": self.counts}
+        return rows if self.short is None else {**rows, "short": self.short}
+
     @classmethod
-    def concatenate(cls, parts: Sequence["Compared"]) -> "Compared":
-        """All images of `parts`, in their order."""
-        counts = np.concatenate([part.counts for part in parts])
-        short = [part.short for part in parts if part.short is not None]
-        return cls(
-            np.concatenate([part.X for part in parts]),
-            np.append(0, np.cumsum(counts)),
-            np.concatenate(short) if short else None,
-        )
+    def of_rows(cls, rows: Mapping[str, Any]) -> "Compared":
+        """What `to_rows` gave of each of some images."""
+        return cls(rows["X"], np.append(0, np.cumsum(rows["counts"])), rows.get("short"))
 
     @property
     def for_seeds(self) -> NDArray[np.floating]:

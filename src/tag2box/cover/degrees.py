@@ -1,7 +1,8 @@
 """`Degrees`: how many of the images nearest to each window are positive."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,11 +25,14 @@ class Degrees:
     above: NDArray[np.float32]
     far: NDArray[np.float32]
 
+    def to_rows(self) -> dict[str, NDArray[Any]]:
+        """The arrays to store."""
+        return {"above": self.above, "far": self.far}
+
     @classmethod
-    def concatenate(cls, parts: Sequence["Degrees"]) -> "Degrees":
-        """Those of the windows of all `parts`."""
-        above, far = (np.concatenate([getattr(part, name) for part in parts]) for name in ("above", "far"))
-        return cls(above, far)
+    def of_rows(cls, rows: Mapping[str, Any]) -> "Degrees":
+        """What `to_rows` gave of the windows of some images."""
+        return cls(rows["above"], rows["far"])
 
 
 @stage("degrees", version=2)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tag2box.data.decoding import read_photo
+from tag2box.data.decoding import Photo, read_photo
 from tag2box.data.formats.files import list_images, unique_ids
 from tag2box.data.remote import place
 from tag2box.errors import InputError
@@ -75,6 +75,14 @@ def changed_photos(paths: Sequence[Path], sha256s: Sequence[str]) -> ChangedPhot
         except InputError:
             missing.append(i)
     return ChangedPhotos(tuple(replaced), tuple(missing))
+
+
+def read_again(path: Path, sha256: str) -> Photo:
+    """Read a photo of which something is known; refused where its file holds other bytes by now."""
+    photo = read_photo(path)
+    if photo.sha256 != sha256:
+        raise InputError(f"{path} is another photo than the one that was learned from: run again")
+    return photo
 
 
 def _below_common(paths: Sequence[Path]) -> list[str]:

@@ -12,7 +12,8 @@ from tag2box.evaluation.scores import CorLoc, Scores, corloc, evaluate
 from tag2box.exports.pictures import write_pictures
 from tag2box.report.collecting import write_report
 from tag2box.run.card import write_card
-from tag2box.run.folder import RunFolder, detect_run, fit_run, mined_windows
+from tag2box.run.fitting import detect_run, fit_run
+from tag2box.run.folder import RunFolder, mined_windows
 from tag2box.runtime.progress import Progress, silent
 from tag2box.windows.search import WindowsConfig
 
@@ -67,7 +68,7 @@ def run_demo(
     scenes = make_scenes(root / "scenes", seed=seed, progress=progress)
     fit_run(replace(scenes.train, truth=None), CONFIG, root / "run", workers=workers, progress=progress)
     run = RunFolder(root / "run")
-    detections = detect_run(run, scenes.test, workers=workers, progress=progress)
+    detections, _, _ = detect_run(run, scenes.test, workers=workers, progress=progress)
     page = root / "boxes.html"
     write_pictures(detections.above(), scenes.test, page, workers=workers, progress=progress)
     learned, scores = corloc(mined_windows(run), scenes.train), evaluate(detections, scenes.test)

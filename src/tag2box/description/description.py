@@ -1,11 +1,10 @@
 """`Description`: how a photo becomes windows, vectors and a map. Fitted once, kept with the detector.
 
-photos = hash_photos(images)
-sample = sample_photos(draw_photos(photos, settings), settings)     # as the network sees some of them
-description = fit_description(sample, settings)
-described = describe_photos(photos, description, sample)            # every photo: decoded once
+description = fit_description(sample, widths, settings)     # sample: photos as the network sees them
+described = describe("photo.jpg", description)
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,29 +12,12 @@ from numpy.typing import NDArray
 
 from tag2box.description.context import Context, fit_context
 from tag2box.description.projection import PartwiseProjection, Projection, fit_parts
-from tag2box.description.record import Maps, Raw
+from tag2box.description.record import Described, Maps
 from tag2box.description.resolving import DescriptionConfig
 from tag2box.errors import InputError
 from tag2box.runtime.blas import one_thread
 from tag2box.runtime.packing import stored
-from tag2box.runtime.stages import stage
 from tag2box.windows.record import Windows
-
-
-@stored
-@dataclass(frozen=True)
-class Details:
-    """What a cell of the map at the cut speaks for: W x, of each class, where objects are small.
-
-    W: (n_classes, c); zeros for a class whose objects are not that small.
-    """
-
-    W: NDArray[np.float32]
-
-    def __call__(self, early: NDArray[np.floating]) -> Maps:
-        """The scores of the cells of a photo's map at the cut, (h, w, c), as a map with a number a class."""
-        with one_thread():  # products of one photo are small
-            return Maps.of_image((np.asarray(early, np.float32) @ self.W.T).astype(np.float16))
 
 
 @stored
@@ -51,8 +33,6 @@ class Description:
         The projection of what a window looks like alone.
     context : Context, default=None
         What the maps of the photo add to the vector of a window.
-    details : Details, default=None
-        What its fine cells speak for, where objects are small.
 
     See Also
     --------
@@ -77,7 +57,6 @@ class Description:
     settings: DescriptionConfig
     projection: Projection | PartwiseProjection
     context: Context | None = None
-    details: Details | None = None
 
     @property
     def width(self) -> int:
@@ -131,11 +110,10 @@ class Description:
         return np.concatenate(parts, axis=1).astype(dtype)
 
 
-@stage("description", version=1)
-def fit_description(sample: Raw, settings: DescriptionConfig) -> Description:
-    """The projection and the context, from a sample of photos.
+def fit_description(sample: Described, widths: Sequence[int], settings: DescriptionConfig) -> Description:
+    """The projection and the context, from a sample of photos as `raw_photo` gives them.
 
-    The PCA of the projection is that of some windows of each photo.
+    The PCA of the projection is that of some windows of each photo. widths: the parts of their vectors.
     """
     features, maps = settings.features, settings.maps
     rng = np.random.default_rng(features.seed)
@@ -144,7 +122,7 @@ def fit_description(sample: Raw, settings: DescriptionConfig) -> Description:
     if len(vectors) == 0:
         raise InputError("there is no window in the sampled images: nothing to fit the projection on")
     projection = fit_parts(
-        vectors, sample.widths, features.dimensions, features.whitening, features.norm, features.length
+        vectors, widths, features.dimensions, features.whitening, features.norm, features.length
     )
     context = fit_context(sample.maps, maps) if sample.maps and maps and maps.context else None
     return Description(settings, projection, context)

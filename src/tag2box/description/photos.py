@@ -1,48 +1,53 @@
-"""Many photos described: a sample of them first, from which the description is fitted, and then all.
+"""Many photos: each is read once, and what is made of its bytes is kept under their SHA-256.
 
-    photos = hash_photos(images)
-    sample = sample_photos(draw_photos(photos, settings), settings)
-    described = describe_photos(photos, fit_description(sample, settings), sample)
+    photos = describe_photos(images.paths, settings, run)
+    photos.facts                      # of each file: its hash, its size, or why it cannot be decoded
+    photos.described                  # of those that can be
 
-What the network said of the sample is kept until then: so no photo is decoded twice. But of a pyramid, whose
-vectors are ten times as long, only the windows are kept that the projection is fitted on: many photos matter
-more than many windows of each, and to see them twice costs less than to keep all.
+What is hashed is what is decoded: a file that changes later does not matter. Bytes that were described before
+are not decoded again. Nothing depends on the other photos but the projection. It is fitted on the first
+photos of a run folder, and again only when there are `GROWN` times as many.
 """
 
-from collections.abc import Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.description.describe import describe, raw_photo, raw_widths
-from tag2box.description.description import Description
-from tag2box.description.record import Described, Raw
+from tag2box.data.decoding import Photo, read_photo
+from tag2box.data.first_look import PhotoFacts
+from tag2box.data.photos import read_again
+from tag2box.description.describe import describe, finished, raw_photo, raw_widths
+from tag2box.description.description import Description, fit_description
+from tag2box.description.record import Described
 from tag2box.description.resolving import DescriptionConfig
-from tag2box.images import ImageSet
+from tag2box.errors import InputError
 from tag2box.runtime.executor import map_ordered
-from tag2box.runtime.files import content_hash
+from tag2box.runtime.photo_store import PhotoStore
 from tag2box.runtime.progress import Progress, silent
-from tag2box.runtime.stages import stage
+from tag2box.runtime.stages import Run, stage
+from tag2box.runtime.store import DamagedError
 from tag2box.windows.record import Windows
 
-# Bytes that the raw vectors of the sample may take on disk, until every photo is described.
+# How many times as many photos there must be until the projection is fitted anew. With fewer than its sample
+# it was fitted on less than it could be; from then on more photos change nothing that counts.
+GROWN = 4
+# Bytes that the raw vectors of the sample may take on disk, until the photos are described.
 MOST_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
-class Photos:
-    """Files of photos, and the hash of what is in each: they may be moved and renamed.
-
-    first: the place of the first among all, where these are a part.
-    """
+class PhotoFiles:
+    """Files of photos, and the SHA-256 of each, by which they are known: they may be moved and renamed."""
 
     paths: tuple[Path, ...]
     hashes: tuple[str, ...]
-    first: int = 0
 
     def key(self) -> Any:
         """What they are known by."""
@@ -51,103 +56,217 @@ class Photos:
     def __len__(self) -> int:
         return len(self.paths)
 
-    def part(self, a: int, z: int) -> "Photos":
-        """The photos a to z."""
-        return Photos(self.paths[a:z], self.hashes[a:z], self.first + a)
+    def __getitem__(self, part: slice) -> "PhotoFiles":
+        return PhotoFiles(self.paths[part], self.hashes[part])
 
-    def take(self, rows: Sequence[int]) -> "Photos":
+    def take(self, rows: Sequence[int]) -> "PhotoFiles":
         """These photos."""
-        return Photos(tuple(self.paths[i] for i in rows), tuple(self.hashes[i] for i in rows))
+        return PhotoFiles(tuple(self.paths[i] for i in rows), tuple(self.hashes[i] for i in rows))
 
 
-def hash_photos(images: ImageSet, *, progress: Progress = silent) -> Photos:
-    """The photos of `images`, by what is in their files."""
-    hashes = map_ordered(content_hash, images.paths, progress=progress, label="reading")
-    return Photos(images.paths, tuple(hashes))
+class Rows(Protocol):
+    """What is made of a photo, as rows of arrays."""
+
+    def to_rows(self) -> dict[str, NDArray[Any]]: ...  # noqa: D102
 
 
-def draw_photos(photos: Photos, settings: DescriptionConfig) -> Photos:
-    """The photos that the description is fitted on: some hundred, and fewer where vectors are long."""
-    kept = settings.windows.max_windows if _keeps_all(settings) else settings.features.sample_windows
-    per_photo = 4 * kept * sum(raw_widths(settings))
-    most = min(settings.features.sample_images, max(MOST_BYTES // per_photo, 1))
-    order = np.random.default_rng(settings.features.seed).permutation(len(photos))
-    return photos.take(np.sort(order[:most]).tolist())
+@dataclass(frozen=True)
+class Photos:
+    """What was made of photos. facts: of each file; description: how they are described."""
+
+    facts: tuple[PhotoFacts, ...]
+    description: Description
+    store: PhotoStore
+
+    def described(self, run: Run, images: Sequence[int]) -> Described:
+        """The vectors, windows and maps of some photos that can be decoded, mapped from their files."""
+        hashes = [self.facts[i].sha256 for i in images]
+        return run.made(Described.of_rows(self.store.load(hashes)), "described", self.description, hashes)
 
 
-def _keeps_all(settings: DescriptionConfig) -> bool:
-    """Whether all windows of the sample are kept, to be only projected later."""
-    return settings.features.mode != "pyramid"
+def describe_photos(paths: Sequence[Path], settings: DescriptionConfig, run: Run) -> Photos:
+    """Describe the photos that were not described in this run folder yet."""
+    known: dict[int, PhotoFacts] = {}
+    description = _kept_description(len(paths), settings, run)
+    sample = None
+    if description is None:
+        known, sample = _see_sample(paths, settings, run)
+        description = _fit(known, sample, len(paths), settings, run)
+    ready = None if sample is None or settings.features.mode == "pyramid" else _finisher(sample, description)
+    store = run.photos("described", description)
+    of_photo = partial(describe_photo, description)
+    facts = make_of_each(paths, of_photo, store, run, label="described", known=known, ready=ready)
+    if sample is not None:
+        run.drop_photos("sample")
+    return Photos(facts, description, store)
 
 
-@stage("sample", version=5)
-def sample_photos(
-    photos: Photos, settings: DescriptionConfig, *, workers: int | None = 1, progress: Progress = silent
-) -> Raw:
-    """These photos as the network sees them: all of their windows, or of a pyramid some."""
-    items = list(zip(photos.paths, photos.hashes, strict=True))
-    job = partial(_raw, settings)
-    return Raw.concatenate(list(map_ordered(job, items, workers=workers, progress=progress, label="sample")))
+def describe_photo(description: Description, photo: Photo) -> Described:
+    """One photo described, with its early maps."""
+    return finished(raw_photo(photo, description.settings), description)
 
 
-def _raw(settings: DescriptionConfig, item: tuple[Path, str]) -> Raw:
-    path, name = item
-    raw = replace(raw_photo(path, settings), hashes=(name,), widths=raw_widths(settings))
-    if _keeps_all(settings):
+def _kept_description(n: int, settings: DescriptionConfig, run: Run) -> Description | None:
+    """The description that was fitted in this run folder; None without one that fits so many photos."""
+    key = run.key_of("description", settings)
+    noted = run.store.index.note(f"description {key[:12]}")
+    if noted is None or (n > GROWN * noted and noted < settings.features.sample_images):
+        return None
+    try:
+        description: Description = run.store.load("description", key)
+    except DamagedError:  # or it is not there
+        return None
+    run.keys["description"] = key
+    return replace(description, settings=settings)  # its network may have moved
+
+
+def _fit(
+    known: dict[int, PhotoFacts], sample: PhotoStore, n: int, settings: DescriptionConfig, run: Run
+) -> Description:
+    """Fit the description on the photos seen, out of n, and keep it."""
+    hashes = [fact.sha256 for fact in known.values() if not fact.reason]
+    if not hashes:
+        reasons = "; ".join(fact.reason for fact in list(known.values())[:3])
+        raise InputError(f"none of the {len(known)} photos looked at first can be used ({reasons})")
+    seen = Described.of_rows(sample.load(list(dict.fromkeys(hashes))))
+    key = run.key_of("description", settings)
+    description = fit_description(seen, raw_widths(settings), settings)
+    run.store.save("description", key, description)
+    with run.store.index.writing() as change:
+        change.put("notes", [(f"description {key[:12]}", str(n))])
+    run.keys["description"] = key
+    return description
+
+
+def _see_sample(
+    paths: Sequence[Path], settings: DescriptionConfig, run: Run
+) -> tuple[dict[int, PhotoFacts], PhotoStore]:
+    """Some photos as the network sees them: all of their windows, or of a pyramid some, as they are long."""
+    features = settings.features
+    windows = features.sample_windows if features.mode == "pyramid" else settings.windows.max_windows
+    most = min(features.sample_images, max(MOST_BYTES // (4 * windows * sum(raw_widths(settings))), 1))
+    drawn = np.sort(np.random.default_rng(features.seed).permutation(len(paths))[:most]).tolist()
+    store = run.photos("sample", settings)
+    see = partial(_see, settings)
+    facts = make_of_each([paths[i] for i in drawn], see, store, run, label="sample", known={})
+    return dict(zip(drawn, facts, strict=True)), store
+
+
+def _see(settings: DescriptionConfig, photo: Photo) -> Described:
+    raw, features = raw_photo(photo, settings), settings.features
+    if features.mode != "pyramid":
         return raw
-    rng = np.random.default_rng([settings.features.seed, int(name[:8], 16)])
-    rows = np.sort(rng.permutation(len(raw.X))[: settings.features.sample_windows])
-    windows = Windows.of_image(raw.windows.xyxy[rows], tuple(raw.windows.sizes[0]))
-    return replace(raw, windows=windows, X=raw.X[rows])
+    rng = np.random.default_rng([features.seed, int(photo.sha256[:8], 16)])
+    rows = np.sort(rng.permutation(len(raw.X))[: features.sample_windows])
+    return replace(raw, windows=Windows.of_image(raw.windows.xyxy[rows], raw.windows.sizes[0]), X=raw.X[rows])
 
 
-@stage("described", version=3)
-def describe_photos(
-    photos: Photos,
-    description: Description,
-    sample: Raw | None = None,
+def _finisher(sample: PhotoStore, description: Description) -> Callable[[str], Described | None]:
+    def finish(sha256: str) -> Described | None:
+        if sha256 not in sample:
+            return None
+        return finished(Described.of_rows(sample.load([sha256])), description)
+
+    return finish
+
+
+def make_of_each(
+    paths: Sequence[Path],
+    function: Callable[[Photo], Rows],
+    store: PhotoStore,
+    run: Run,
     *,
-    workers: int | None = 1,
-    progress: Progress = silent,
-) -> Described:
-    """The windows, vectors and maps of many photos; those of the sample are only projected.
+    label: str,
+    known: dict[int, PhotoFacts],
+    ready: Callable[[str], Rows | None] | None = None,
+) -> tuple[PhotoFacts, ...]:
+    """Read every photo once, and store what `function` makes of those whose bytes are new.
 
-    But not where some of its windows were not kept, or details add others: then it is described anew. A
-    photo's vectors depend on that photo and the description alone: not on other photos, the number of workers
-    or how windows fall into batches.
+    known: the facts of photos that were read already. ready: what is at hand for a hash, so that nothing is
+    made of the photo anew.
     """
-    kept = sample if _keeps_all(description.settings) and not description.details else None
-    places = {name: i for i, name in enumerate(kept.hashes)} if kept else {}
-    items = [
-        (path, kept.part(places[name], places[name] + 1) if kept and name in places else None)
-        for path, name in zip(photos.paths, photos.hashes, strict=True)
-    ]
-    job = partial(_describe, description)
-    return Described.concatenate(
-        list(map_ordered(job, items, workers=workers, progress=progress, label="describing"))
+    for sha256 in store.check():
+        run.note("damaged", photo=sha256[:12], of=store.kind)
+    facts: dict[int, PhotoFacts] = dict(known)
+    waiting: deque[tuple[int, str, Rows | None]] = deque()  # photos at work or at hand, in order
+    taken: set[str] = set()
+    start, before = time.monotonic(), len(store)
+
+    def store_at_hand() -> None:
+        while waiting and (record := waiting[0][2]) is not None:
+            i, sha256, _ = waiting.popleft()
+            store.add(sha256, record.to_rows())
+            run.progress(label, i + 1, len(paths))
+
+    def new_photos() -> Iterator[Photo]:
+        for i, path in enumerate(paths):
+            try:
+                photo = None if i in facts else read_photo(path)
+                if photo is not None:
+                    facts[i] = PhotoFacts(sha256=photo.sha256)
+                sha256 = facts[i].sha256
+                if facts[i].reason or sha256 in store or sha256 in taken:
+                    continue
+                record = ready(sha256) if ready else None
+                if record is None:
+                    photo = photo or read_again(path, sha256)
+            except InputError as error:
+                facts[i] = PhotoFacts(reason=_reason(error, path))
+                continue
+            taken.add(sha256)
+            waiting.append((i, sha256, record))
+            store_at_hand()
+            if record is None and photo is not None:
+                yield photo
+
+    try:
+        for result in map_ordered(
+            partial(_attempt, function), new_photos(), workers=run.workers, n=len(paths)
+        ):
+            i, sha256, _ = waiting.popleft()
+            if isinstance(result, InputError):
+                facts[i] = facts[i]._replace(reason=_reason(result, paths[i]))
+            else:
+                store.add(sha256, result.to_rows())
+            run.progress(label, i + 1, len(paths))
+            store_at_hand()
+    finally:
+        store.close()
+    run.count_photos(label, len(store) - before, len(paths), time.monotonic() - start)
+    return _complete([facts[i] for i in range(len(paths))], store)
+
+
+def _reason(error: InputError, path: Path) -> str:
+    return str(error).removeprefix(f"{path}: ")
+
+
+def _attempt(function: Callable[[Photo], Rows], photo: Photo) -> Rows | InputError:
+    """What the function makes of a photo, or why it cannot be used."""
+    try:
+        return function(photo)
+    except InputError as error:
+        return error
+
+
+def _complete(facts: Sequence[PhotoFacts], store: PhotoStore) -> tuple[PhotoFacts, ...]:
+    """The facts with the size of every photo; copies of one that cannot be decoded cannot be either."""
+    reasons = {fact.sha256: fact.reason for fact in facts if fact.reason and fact.sha256}
+    hashes = list(dict.fromkeys(fact.sha256 for fact in facts if fact.sha256 in store))
+    sizes = store.load(hashes).get("sizes") if hashes else None
+    of_hash = (
+        dict(zip(hashes, map(tuple, np.asarray(sizes).tolist()), strict=True)) if sizes is not None else {}
+    )
+    return tuple(
+        fact._replace(
+            size=of_hash.get(fact.sha256, fact.size), reason=fact.reason or reasons.get(fact.sha256, "")
+        )
+        for fact in facts
     )
 
 
-def _describe(description: Description, item: tuple[Path, Raw | None]) -> Described:
-    path, raw = item
-    return describe(path, description) if raw is None else _describe_raw(description, raw)
-
-
-def _describe_raw(description: Description, raw: Raw) -> Described:
-    around = description.around(raw.windows, raw.maps, raw.fine)
-    X = description.project(np.asarray(raw.X))
-    return Described(raw.windows, np.concatenate([X, around], axis=1), raw.maps)
-
-
-def described_sample(sample: Raw, description: Description) -> Described:
-    """The photos of the sample as they will be described."""
-    parts = (sample.part(i, i + 1) for i in range(len(sample)))
-    return Described.concatenate([_describe_raw(description, raw) for raw in parts])
-
-
-@stage("judged", version=1)
+@stage("judged", version=2)
 def describe_boxes(
-    photos: Photos,
+    photos: PhotoFiles,
     image: NDArray[np.intp],
     xyxy: NDArray[np.float32],
     description: Description,
@@ -158,7 +277,7 @@ def describe_boxes(
     """The vectors of boxes, (n, d), each computed for the box itself; image: (n,) the photo of each."""
     chosen = np.unique(image)
     rows = [np.flatnonzero(image == i) for i in chosen]
-    items = [(photos.paths[i], xyxy[own]) for i, own in zip(chosen, rows, strict=True)]
+    items = [(photos.paths[i], photos.hashes[i], xyxy[own]) for i, own in zip(chosen, rows, strict=True)]
     job = partial(_describe_boxes, description)
     vectors = map_ordered(job, items, workers=workers, progress=progress, label="your boxes")
     out = np.empty((len(xyxy), description.width), description.settings.features.dtype)
@@ -167,6 +286,8 @@ def describe_boxes(
     return out
 
 
-def _describe_boxes(description: Description, item: tuple[Path, NDArray[np.float32]]) -> NDArray[np.floating]:
-    path, boxes = item
-    return describe(path, description, boxes=boxes).X
+def _describe_boxes(
+    description: Description, item: tuple[Path, str, NDArray[np.float32]]
+) -> NDArray[np.floating]:
+    path, sha256, boxes = item
+    return describe(read_again(path, sha256), description, boxes=boxes).X

@@ -1,8 +1,8 @@
 """`Described`: the windows of photos, a vector for each, and the photos' maps."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,10 @@ from numpy.typing import NDArray
 from tag2box.errors import InputError
 from tag2box.runtime.packing import stored
 from tag2box.windows.record import ByImage, Windows
+
+# What is stored of photos: the rows of each array, one photo after another.
+StoredRows = Mapping[str, Any]
+MAPS = ("maps", "details", "light", "fine")
 
 
 @stored
@@ -31,7 +35,7 @@ class Maps(ByImage):
         return Maps(self.X[first:last], self.offsets[a : z + 1] - first, self.shape[a:z])
 
     @classmethod
-    def of_image(cls, map_: NDArray[np.floating]) -> "Maps":
+    def of_image(cls, map_: NDArray[Any]) -> "Maps":
         """The map (h, w, c) of one photo."""
         h, w, c = map_.shape
         return cls(map_.reshape(-1, c), np.array([0, h * w], np.int64), np.array([[h, w]], np.int64))
@@ -42,12 +46,44 @@ class Maps(ByImage):
         X, counts, shape = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "counts", "shape")
         )
-        return cls(X, np.append(0, np.cumsum(counts)), shape)
+        return cls(X, _offsets(counts), shape)
 
 
-def _joined(parts: Sequence[Maps | None]) -> Maps | None:
-    maps = [part for part in parts if part is not None]
-    return Maps.concatenate(maps) if maps else None
+@stored
+@dataclass(frozen=True)
+class EarlyMaps(ByImage):
+    """Maps at the network's cut in 8 bits: low + step X, in a range of its own for each photo and channel.
+
+    X: (n_cells, c) uint8; offsets: (n_images + 1,); shape: (n_images, 2); low, step: (n_images, c).
+    """
+
+    X: NDArray[np.uint8]
+    offsets: NDArray[np.int64]
+    shape: NDArray[np.int64]
+    low: NDArray[np.float32]
+    step: NDArray[np.float32]
+
+    def __getitem__(self, i: int) -> NDArray[np.float32]:
+        """The map of image i, (h, w, c)."""
+        cells = self.X[self.offsets[i] : self.offsets[i + 1]]
+        values = self.low[i] + self.step[i] * cells.astype(np.float32)
+        return np.asarray(values.reshape(*self.shape[i], self.X.shape[1]), np.float32)
+
+    @classmethod
+    def of_image(cls, map_: NDArray[np.floating]) -> "EarlyMaps":
+        """The map (h, w, c) of one photo; each number is off by half a step of 255 at most."""
+        h, w, c = map_.shape
+        cells = np.asarray(map_, np.float32).reshape(-1, c)
+        low = cells.min(axis=0)
+        step = (cells.max(axis=0) - low) / np.float32(255)
+        X = np.rint((cells - low) / np.where(step > 0, step, 1)).astype(np.uint8)
+        return cls(X, np.array([0, h * w], np.int64), np.array([[h, w]], np.int64), low[None], step[None])
+
+    def part(self, a: int, z: int) -> "EarlyMaps":
+        """The maps of images a to z."""
+        first, last = self.offsets[a], self.offsets[z]
+        offsets = self.offsets[a : z + 1] - first
+        return EarlyMaps(self.X[first:last], offsets, self.shape[a:z], self.low[a:z], self.step[a:z])
 
 
 @stored
@@ -63,8 +99,14 @@ class Described(ByImage):
         Their vectors; it may be mapped from a file.
     maps : Maps, default=None
         The network's last map of each photo, where it is needed.
+    early : tuple of EarlyMaps, default=()
+        The maps at the network's cut, the largest size of the photo first, where they are of use later.
     details : Maps, default=None
-        What its fine cells speak for, a number for each class, where objects are small (`Details`).
+        What the fine cells speak for, a number for each class, where objects are small (`Details`).
+    light : Maps, default=None
+        The lightness of each photo at `LIGHT_SIDE` pixels, in 8 bits: where edges are.
+    fine : Maps, default=None
+        A finer last map, until the context of the windows is known.
 
     See Also
     --------
@@ -81,13 +123,13 @@ class Described(ByImage):
     (2, [2, 1])
     """
 
-    # Too large for memory: a shard at a time is written to its file.
-    ROWS: ClassVar[tuple[str, ...]] = ("X", "maps.X", "details.X")
-
     windows: Windows
     X: NDArray[np.floating]
     maps: Maps | None = None
+    early: tuple[EarlyMaps, ...] = ()
     details: Maps | None = None
+    light: Maps | None = None
+    fine: Maps | None = None
 
     def __post_init__(self) -> None:
         if len(self.X) != len(self.windows.xyxy):
@@ -147,8 +189,9 @@ class Described(ByImage):
             These photos; arrays that are mapped stay so.
         """
         rows = slice(int(self.offsets[a]), int(self.offsets[z]))
-        maps, details = (each.part(a, z) if each else None for each in (self.maps, self.details))
-        return Described(self.windows.part(a, z), self.X[rows], maps, details)
+        maps = {name: each.part(a, z) for name in MAPS if (each := getattr(self, name)) is not None}
+        early = tuple(each.part(a, z) for each in self.early)
+        return Described(self.windows.part(a, z), self.X[rows], early=early, **maps)
 
     def only(self, rows: NDArray[np.intp]) -> "Described":
         """Take some windows of one photo.
@@ -164,7 +207,7 @@ class Described(ByImage):
             The photo with these windows alone.
         """
         windows = Windows.of_image(self.windows.xyxy[rows], tuple(self.windows.sizes[0]))
-        return Described(windows, self.X[rows], self.maps, self.details)
+        return replace(self, windows=windows, X=self.X[rows])
 
     @classmethod
     def concatenate(cls, parts: Sequence["Described"]) -> "Described":
@@ -180,57 +223,63 @@ class Described(ByImage):
         Described
             All photos, in their order.
         """
-        return cls(
-            Windows.concatenate([part.windows for part in parts]),
-            np.concatenate([part.X for part in parts]),
-            _joined([part.maps for part in parts]),
-            _joined([part.details for part in parts]),
-        )
+        rows = [part.to_rows() for part in parts]
+        return cls.of_rows({name: np.concatenate([each[name] for each in rows]) for name in rows[0]})
 
+    def to_rows(self) -> dict[str, NDArray[Any]]:
+        """Take it apart for the store.
 
-@stored
-@dataclass(frozen=True)
-class Raw(ByImage):
-    """What the network says of some photos before anything is learned from it.
-
-    hashes: of the photos' files; X: (n_windows, D), vectors of the windows before the projection; maps, fine:
-    the last map of each photo, and a finer one; widths: of the parts of X, each projected for itself; early:
-    the map of each photo at the cut, of the largest size.
-    """
-
-    ROWS: ClassVar[tuple[str, ...]] = ("X", "maps.X", "fine.X", "early.X")
-
-    hashes: tuple[str, ...]
-    windows: Windows
-    X: NDArray[np.float32]
-    maps: Maps | None
-    fine: Maps | None
-    widths: tuple[int, ...] = ()
-    early: Maps | None = None
-
-    @property
-    def offsets(self) -> NDArray[np.int64]:  # type: ignore[override]
-        """Where the rows of each photo start."""
-        return self.windows.offsets
-
-    def __len__(self) -> int:
-        return len(self.windows)
-
-    def part(self, a: int, z: int) -> "Raw":
-        """The photos a to z."""
-        rows = slice(int(self.offsets[a]), int(self.offsets[z]))
-        maps, fine, early = (each.part(a, z) if each else None for each in (self.maps, self.fine, self.early))
-        return Raw(self.hashes[a:z], self.windows.part(a, z), self.X[rows], maps, fine, self.widths, early)
+        Returns
+        -------
+        dict of ndarray
+            The rows of each array; those of a photo stand together.
+        """
+        rows: dict[str, NDArray[Any]] = {
+            "xyxy": self.windows.xyxy,
+            "counts": self.counts,
+            "sizes": self.windows.sizes,
+            "X": self.X,
+        }
+        for name in MAPS:
+            if (maps := getattr(self, name)) is not None:
+                rows |= {f"{name}.X": maps.X, f"{name}.shape": maps.shape}
+        for k, early in enumerate(self.early):
+            rows |= {f"early{k}.{name}": getattr(early, name) for name in ("X", "shape", "low", "step")}
+        return rows
 
     @classmethod
-    def concatenate(cls, parts: Sequence["Raw"]) -> "Raw":
-        """All photos of `parts`, in their order."""
-        return cls(
-            tuple(name for part in parts for name in part.hashes),
-            Windows.concatenate([part.windows for part in parts]),
-            np.concatenate([part.X for part in parts]),
-            _joined([part.maps for part in parts]),
-            _joined([part.fine for part in parts]),
-            parts[0].widths,
-            _joined([part.early for part in parts]),
-        )
+    def of_rows(cls, rows: StoredRows) -> "Described":
+        """Make it of what `to_rows` gave.
+
+        Parameters
+        ----------
+        rows : mapping
+            The rows of each array, one photo after another.
+
+        Returns
+        -------
+        Described
+            The photos; arrays that are mapped stay so.
+        """
+        offsets = _offsets(np.asarray(rows["counts"]))
+        windows = Windows(np.asarray(rows["xyxy"]), offsets, np.asarray(rows["sizes"]))
+        maps = {
+            name: Maps(rows[f"{name}.X"], *_shapes(rows[f"{name}.shape"]))
+            for name in MAPS
+            if f"{name}.X" in rows
+        }
+        early: list[EarlyMaps] = []
+        while (k := f"early{len(early)}") and f"{k}.X" in rows:
+            low, step = (np.asarray(rows[f"{k}.{name}"]) for name in ("low", "step"))
+            early.append(EarlyMaps(rows[f"{k}.X"], *_shapes(rows[f"{k}.shape"]), low, step))
+        return cls(windows, rows["X"], early=tuple(early), **maps)
+
+
+def _offsets(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.append(0, np.cumsum(counts)).astype(np.int64)
+
+
+def _shapes(rows: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The offsets of maps, and their shapes."""
+    shape = np.asarray(rows)
+    return _offsets(shape.prod(axis=1)), shape

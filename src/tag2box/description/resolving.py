@@ -38,6 +38,21 @@ class DescriptionConfig:
     maps: MapsConfig | None
     network: str
 
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """The long sides at which last maps are needed, the finer one first: 0 alone where none is."""
+        if self.maps is None:
+            return (0,)
+        finer = (self.maps.fine_side,) if self.maps.context and self.maps.fine_side else ()
+        return (*finer, self.maps.side)
+
+    @property
+    def early_sides(self) -> tuple[int, ...]:
+        """The long sides, largest first, of maps at the cut that are made anyway and are of use later."""
+        if self.maps is None or self.features.mode != "shared":
+            return ()
+        return tuple(sorted({*self.features.levels, *self.sides}, reverse=True))
+
     def key(self) -> Any:
         """What they are known by: a network is what is in its file, wherever that is."""
         # What the maps are used for later is not theirs.

@@ -10,7 +10,7 @@ What lies before the cut is run once for a photo and a side, whoever asks first:
 early map, and the rest of the network makes the last map of it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -130,6 +130,10 @@ class Seen:
         """The photo for whoever reads it as all do, however large it was read."""
         rgb, _ = read_small(self.photo, READING_SIDE)
         return Decoded(rgb, self.size[::-1])
+
+    def remember(self, early: Mapping[int, Map]) -> None:
+        """Take these maps at the cut, by side, for those that the network would make."""
+        self._first.update(early)
 
     def early(self, side: int) -> Map:
         """The map at the cut, with the long side of the photo near `side` pixels."""

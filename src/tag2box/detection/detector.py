@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tag2box.data.decoding import Source
 from tag2box.description.describe import describe
 from tag2box.description.description import Description
-from tag2box.description.photos import Photos
 from tag2box.description.projection import Projection
 from tag2box.description.record import Described, Maps
 from tag2box.detection.config import DetectConfig
@@ -27,12 +26,9 @@ from tag2box.detector.record import Convnet
 from tag2box.errors import InputError
 from tag2box.runtime.arrays import read_with_header, with_header
 from tag2box.runtime.blas import one_thread
-from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.files import write_whole
 from tag2box.runtime.packing import pack, stored, unpack
-from tag2box.runtime.parts import BROKEN
-from tag2box.runtime.progress import Progress, silent
-from tag2box.runtime.stages import stage
+from tag2box.runtime.store import BROKEN
 from tag2box.training.calibration import Calibration
 from tag2box.training.confidence import log_shares, overlaps
 from tag2box.training.extents import grow
@@ -137,7 +133,9 @@ class Detector:
         self.description.settings.check_network()
         choose = self.promising if self.settings.full_windows else None
         with one_thread():  # products of one photo are small
-            photo = describe(source, self.searching, choose=choose, threads=threads)
+            photo = describe(
+                source, self.searching, details=self.scorer.details, choose=choose, threads=threads
+            )
             scores, objectness = self.scores(photo)
             return self.select(scores, photo.windows, objectness)
 
@@ -337,20 +335,6 @@ class Detector:
             self.select(scores, windows, objectness)
         if not np.isfinite(scores).all():
             raise ValueError("its scores are no numbers")
-
-
-@stage("detections", version=3)
-def detect_photos(
-    photos: Photos, detector: Detector, *, workers: int | None = 1, progress: Progress = silent
-) -> Detections:
-    """What the detector finds in many photos; `image` is their place among all."""
-    with one_thread():  # as in a worker: the last bit of a product depends on the threads
-        parts = map_ordered(
-            detector.detect, photos.paths, workers=workers, progress=progress, label="detections"
-        )
-        return Detections.concatenate(
-            replace(part, image=part.image + photos.first + i) for i, part in enumerate(parts)
-        )
 
 
 def _first(label: NDArray[np.intp], most: int) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.corrections.record import Corrections
-from tag2box.description.photos import Photos
+from tag2box.description.photos import PhotoFiles
 from tag2box.detector.adam import Adam, Epoch, Moments
 from tag2box.detector.calibrating import calibrate_network, draw_held_out
 from tag2box.detector.config import DetectorConfig
@@ -158,7 +158,7 @@ def draw_regions(
 
 def learn_network(
     run: Run,
-    photos: Photos,
+    photos: PhotoFiles,
     learned: Learned,
     classes: tuple[str, ...],
     config: DetectorConfig,
@@ -175,12 +175,12 @@ def learn_network(
         run.note("no network", photos=len(tagged), least=config.photos)
         return None
     labels = run(find_labels, learned, *suppression, corrections)
-    views = run.later(see_photos, photos, config.side)
+    views = see_photos(run, photos, config.side)
     held = draw_held_out(len(photos), config.seed)
     rows, held_out = np.flatnonzero(~held), np.flatnonzero(held)
-    epochs = [run.when_needed(start_learning, None, views, classes, config)]
+    epochs = [run.later(start_learning, None, views, classes, config)]
     for k in range(n_epochs(len(rows), config)):
-        epochs.append(run.when_needed(learn_epoch, epochs[-1], views, labels, rows, config, k))
+        epochs.append(run.later(learn_epoch, epochs[-1], views, labels, rows, config, k))
     net: Convnet = run(calibrate_network, epochs[-1], views, labels, held_out, classes, config.side)
     for promise in (*epochs, views):
         run.drop(promise)

@@ -1,25 +1,23 @@
 """`Views`: what the early blocks see in photos, each of them as it is and mirrored, at each level."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.data.decoding import READING_SIDE, read_photo, read_small
-from tag2box.description.photos import Photos
+from tag2box.data.decoding import READING_SIDE, Photo
+from tag2box.description.photos import PhotoFiles, make_of_each
 from tag2box.description.record import Maps
 from tag2box.detector.early import views_graph
 from tag2box.detector.record import LEVELS
 from tag2box.detector.trunk import Sizes
 from tag2box.errors import InputError
-from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.packing import stored
-from tag2box.runtime.progress import Progress, silent
-from tag2box.runtime.stages import stage
+from tag2box.runtime.photo_store import PhotoStore
+from tag2box.runtime.stages import Later, Run
 
 # The scale of a channel that shows nothing.
 SMALLEST = 1e-6
@@ -33,8 +31,6 @@ class Views:
     scales: of the channels of each map; (4 n_photos, c).
     """
 
-    ROWS: ClassVar[tuple[str, ...]] = ("maps.X", "scales")
-
     maps: Maps
     scales: NDArray[np.float32]
 
@@ -47,29 +43,36 @@ class Views:
         maps = [self.maps[j] * self.scales[j] for j in range(first, first + LEVELS)]
         return np.concatenate([x.reshape(-1, x.shape[2]) for x in maps]), [x.shape[:2] for x in maps]
 
+    def to_rows(self) -> dict[str, NDArray[Any]]:
+        """The arrays to store."""
+        return {"maps": self.maps.X, "shape": self.maps.shape, "scales": self.scales}
+
     @classmethod
-    def concatenate(cls, parts: "Sequence[Views]") -> "Views":
-        """The maps of several sets of photos."""
-        scales = np.concatenate([part.scales for part in parts])
-        return cls(Maps.concatenate([part.maps for part in parts]), scales)
+    def of_rows(cls, rows: Mapping[str, Any]) -> "Views":
+        """What `to_rows` gave of each of some photos."""
+        shape = np.asarray(rows["shape"])
+        offsets = np.append(0, np.cumsum(shape.prod(axis=1)))
+        return cls(Maps(rows["maps"], offsets, shape), np.asarray(rows["scales"]))
 
 
-@stage("views", version=1)
-def see_photos(photos: Photos, side: int, *, workers: int | None = 1, progress: Progress = silent) -> Views:
+def see_photos(run: Run, photos: PhotoFiles, side: int) -> Later:
     """What the early blocks see in photos whose long side is resized to `side`, and to half of it."""
-    items = list(zip(photos.paths, photos.hashes, strict=True))
-    seen = map_ordered(partial(_see, side), items, workers=workers, progress=progress, label="views")
-    return Views.concatenate(list(seen))
+
+    def load(store: PhotoStore) -> Views:
+        job = partial(_see, side)
+        facts = make_of_each(photos.paths, job, store, run, label="views", known={})
+        for path, fact, sha256 in zip(photos.paths, facts, photos.hashes, strict=True):
+            if fact.sha256 != sha256:
+                raise InputError(f"{path} is another photo than the one that was learned from: run again")
+        return Views.of_rows(store.load(photos.hashes))
+
+    return run.later_photos("views", [photos, side], load)
 
 
-def _see(side: int, item: tuple[Path, str]) -> Views:
-    path, name = item
-    file = read_photo(path)
-    if file.sha256 != name:  # its boxes are of another photo
-        raise InputError(f"{path} was replaced since its boxes were found: run again")
-    photo, _ = read_small(file, READING_SIDE)
+def _see(side: int, photo: Photo) -> Views:
+    rgb, _ = photo.small(READING_SIDE)
     maps, scales = [], []
-    for view in (photo, photo[:, ::-1]):
+    for view in (rgb, rgb[:, ::-1]):
         result = _early(side)(np.ascontiguousarray(view))
         for level in range(LEVELS):
             x = np.asarray(result[level])[0].transpose(1, 2, 0)

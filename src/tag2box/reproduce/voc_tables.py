@@ -7,6 +7,7 @@ is fitted on, which moves the paper's rows most, and of the first negatives.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from tag2box.config import Config
 from tag2box.data.reading import read_images
-from tag2box.description.photos import describe_photos, hash_photos
+from tag2box.description.photos import describe_photo, make_of_each
 from tag2box.description.record import Described
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector
@@ -22,7 +23,8 @@ from tag2box.errors import InputError
 from tag2box.evaluation.scores import corloc, evaluate
 from tag2box.images import ImageSet
 from tag2box.report.collecting import first_boxes
-from tag2box.run.folder import RunFolder, detect_run, fit_run, mined_windows
+from tag2box.run.fitting import detect_run, fit_run
+from tag2box.run.folder import RunFolder, mined_windows
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store
@@ -92,7 +94,7 @@ def run_voc_table(
     for seed in range(seeds):
         for row in rows:
             config = row_settings(row, seed, base)
-            costs = fit_run(
+            result = fit_run(
                 replace(train, truth=None), config, out / "train", workers=workers, progress=progress
             )
             run = RunFolder(out / "train")
@@ -100,7 +102,7 @@ def run_voc_table(
                 described = describe_test(test, run, out / "test", workers, progress)
                 ap = evaluate(detect_described(run.detector, test, described), test)
             else:
-                ap = evaluate(detect_run(run, test, workers=workers, progress=progress), test)
+                ap = evaluate(detect_run(run, test, workers=workers, progress=progress)[0], test)
             share, first = (corloc(boxes, train) for boxes in (mined_windows(run), first_boxes(run)))
             cells.append(
                 VocCell(
@@ -109,7 +111,7 @@ def run_voc_table(
                     {name: float(ap[name]) for name in classes},
                     {name: float(share[name]) for name in classes},
                     {name: float(first[name]) for name in classes},
-                    costs,
+                    result.costs,
                 )
             )
     return cells
@@ -128,8 +130,10 @@ def describe_test(
     store = Store(out)
     with store.lock():
         run = Run(store, workers=workers, progress=progress)
-        photos = hash_photos(images, progress=progress)
-        return run.per_photo(describe_photos, photos, trained.detector.searching)
+        description = trained.detector.searching
+        photos, job = run.photos("described", description), partial(describe_photo, description)
+        facts = make_of_each(images.paths, job, photos, run, label="described", known={})
+        return Described.of_rows(photos.load([fact.sha256 for fact in facts]))
 
 
 def detect_described(detector: Detector, images: ImageSet, described: Described) -> Detections:

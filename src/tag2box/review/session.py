@@ -150,6 +150,6 @@ class Session:
 def _when_written(folder: Path) -> int:
     """When; 0 where there is none yet, of which `RunFolder` says more."""
     try:
-        return (folder / "run.json").stat().st_mtime_ns
+        return (folder / "index.sqlite").stat().st_mtime_ns
     except OSError:
         return 0

@@ -19,8 +19,8 @@ from tag2box.run.folder import RunFolder
 from tag2box.runtime.files import locked
 from tag2box.runtime.keys import call_key
 from tag2box.runtime.packing import stored
-from tag2box.runtime.parts import DamagedError
 from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.store import DamagedError
 
 VERSION = 7
 # Seconds to wait for another page that keeps the same.

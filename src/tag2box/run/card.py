@@ -96,7 +96,8 @@ def card_of(run: "RunFolder") -> Card:
 
 
 def _purpose(run: "RunFolder") -> Section:
-    said = [read_state(run.folder).photo(content) for content in run.contents]
+    state = read_state(run.folder)
+    said = [state.photo(content) for content in run.contents]
     accepted, whole = sum(len(p.accepted()) for p in said), sum(p.state == "reviewed" for p in said)
     by_whom = "It learned from image tags alone: nobody drew a box."
     if accepted or whole:

@@ -107,11 +107,14 @@ def _bytes_of_photo(config: Config, taken: PhotoTime) -> int:
     h, w, channels = taken.map_shape
     raw = (channels or 320) * config.features.grid**2
     width = min(config.features.dimensions or raw, raw) * (2 if config.features.mode == "pyramid" else 1)
-    map_bytes = 0
+    map_bytes = 0.0
     if config.keeps_maps:
-        map_bytes = 2 * h * w * channels
+        early = sum(
+            0.75 * (side / 16) ** 2 * 112 for side in config.features.levels
+        )  # of the built-in network
+        map_bytes = 2 * h * w * channels + early + 300 * 225  # and the lightness
         width += 2 * min(config.maps.context, channels) * (2 if config.maps.fine_side != 0 else 1)
-    return config.windows.max_windows * (16 + _bytes_of_number(config) * width) + map_bytes
+    return int(config.windows.max_windows * (16 + _bytes_of_number(config) * width) + map_bytes)
 
 
 def _bytes_compared(config: Config) -> int:

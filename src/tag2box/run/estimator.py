@@ -19,17 +19,20 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from tag2box.config import Config
-from tag2box.data.first_look import look, usable
+from tag2box.data.first_look import Look
 from tag2box.data.photos import find_photos
 from tag2box.data.reading import read_images
-from tag2box.description.photos import Photos
 from tag2box.detection.detections import Detections
-from tag2box.detection.detector import detect_photos
 from tag2box.images import ImageSet
+from tag2box.pipeline import detect
 from tag2box.run.corrections import corrected_boxes
-from tag2box.run.folder import RunFolder, fit_run
+from tag2box.run.fitting import fit_run
+from tag2box.run.folder import RunFolder
 from tag2box.runtime.cluster import using
+from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
+from tag2box.runtime.stages import Run
+from tag2box.runtime.store import Store
 
 
 class Tag2Box(BaseEstimator):
@@ -144,12 +147,12 @@ class Tag2Box(BaseEstimator):
             nullcontext(self.out) if self.out else TemporaryDirectory(prefix="tag2box-") as out,
             using(self.cluster, out),
         ):
-            images = self._usable(images)
-            fit_run(images, config, out, workers=self._workers, progress=self.progress)
+            options: dict[str, Any] = {"on_error": self.on_error, "progress": self.progress}
+            result = fit_run(images, config, out, workers=self._workers, **options)
             run = RunFolder(out)
-            self.detector_ = run.detector
-            self.found_ = corrected_boxes(run).detections.with_photos(images.paths)
-        self.images_ = images
+            self.detector_, self.images_ = run.detector, result.images
+            self.found_ = corrected_boxes(run).detections.with_photos(result.images.paths)
+        _warn(result.look)
         return self
 
     def predict(self, photos: Any, *, min_score: float | None = None) -> Detections:
@@ -173,17 +176,20 @@ class Tag2Box(BaseEstimator):
         if not isinstance(photos, ImageSet):
             photos = list(photos)
             if any(not isinstance(photo, str | Path) for photo in photos):
-                return self._predict(photos, tuple(map(str, range(len(photos)))), min_score)
+                return self._detect_each(photos, min_score)
             photos = find_photos(photos)
-        images = self._usable(photos)
-        return self._predict(images.paths, images.ids, min_score)
+        with TemporaryDirectory(prefix="tag2box-") as scratch:
+            run = Run(Store(scratch), workers=self._workers, progress=self.progress)
+            found, images, _, look = detect(self.detector_, "", photos, run, self.on_error)
+        _warn(look)
+        return (found if min_score is None else found.above(min_score)).with_photos(images.paths)
 
-    def _predict(self, photos: Sequence[Any], ids: tuple[str, ...], min_score: float | None) -> Detections:
-        found = detect_photos(
-            Photos(tuple(photos), ids), self.detector_, workers=self._workers, progress=self.progress
-        )
-        kept = found if min_score is None else found.above(min_score)
-        return replace(kept, ids=ids).with_photos(photos)
+    def _detect_each(self, photos: Sequence[Any], min_score: float | None) -> Detections:
+        """The same for photos that are not all files; they are called by their number."""
+        ids = tuple(map(str, range(len(photos))))
+        parts = map_ordered(self.detector_.detect, photos, workers=self._workers, progress=self.progress)
+        found = Detections.concatenate(parts, ids)
+        return (found if min_score is None else found.above(min_score)).with_photos(photos)
 
     def _repr_html_(self) -> str:
         """What was learned, where it is; else scikit-learn's."""
@@ -202,13 +208,11 @@ class Tag2Box(BaseEstimator):
     def _workers(self) -> int:
         return int(effective_n_jobs(self.n_jobs))
 
-    def _usable(self, images: ImageSet) -> ImageSet:
-        seen = look(images, workers=self._workers, progress=self.progress)
-        bad = [*(f"{each.path}: {each.reason}" for each in seen.unreadable), *seen.skipped]
-        kept = usable(images, seen, on_error=self.on_error)
-        if bad:
-            warnings.warn(f"{len(bad)} photos were left out: {'; '.join(bad)}", stacklevel=3)
-        return kept
+
+def _warn(look: Look) -> None:
+    bad = [*(f"{each.path}: {each.reason}" for each in look.unreadable), *look.skipped]
+    if bad:
+        warnings.warn(f"{len(bad)} photos were left out: {'; '.join(bad)}", stacklevel=3)
 
 
 def _seeded(config: Config, seed: int | None) -> Config:

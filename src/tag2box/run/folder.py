@@ -1,50 +1,34 @@
-"""A run in its folder: `fit_run` and `detect_run` fill it, `RunFolder` is what others read in it.
+"""`RunFolder`: what a run has left in its folder, for all who read it.
 
-RUN/config.toml     the settings, with nothing left open    RUN/run.json        the images
-RUN/detector.npz    the detector                            RUN/events.jsonl    what was done, and its cost
-RUN/STAGE/KEY/      results (`runtime.store`)               RUN/stages.json     their keys
-RUN/card.md         what the detector is and is not
+RUN/config.toml     the settings, with nothing left open    RUN/detector.npz    the detector
+RUN/index.sqlite    photos, tags, keys, boxes, figures      RUN/events.jsonl    what was done, and its cost
+RUN/arrays/         what was made of each photo             RUN/STAGE/KEY/      results of stages
+RUN/card.md         what the detector is and is not         RUN/corrections.jsonl   what a person said
 """
 
-from collections.abc import Iterator
+import json
+import os
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tag2box.config import Config
-from tag2box.corrections import collect, read_state
 from tag2box.data.reading import read_images
-from tag2box.description.photos import hash_photos
+from tag2box.data.remote import RemotePath
+from tag2box.data.remote import place as address
+from tag2box.description.record import Described
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector
 from tag2box.errors import Tag2BoxError
 from tag2box.images import ImageSet
-from tag2box.pipeline import detect, learn
-from tag2box.run.card import write_card
-from tag2box.run.notes import (
-    STAGES,
-    StageKeys,
-    detector_maker,
-    own_detector,
-    read_json,
-    read_keys,
-    read_path,
-    read_stored_images,
-    refuse_newer,
-    write_images,
-    write_path,
-    write_run,
-)
-from tag2box.run.settings import Start, prepare
-from tag2box.runtime.config import read_resolved, to_toml
-from tag2box.runtime.files import checked_json, content_hash, unchecked
-from tag2box.runtime.parts import BROKEN
-from tag2box.runtime.progress import Progress, silent
+from tag2box.pipeline import stored_detections
+from tag2box.runtime.config import read_resolved
+from tag2box.runtime.files import content_hash
 from tag2box.runtime.stages import Run
-from tag2box.runtime.store import Store, existing
+from tag2box.runtime.store import BROKEN, existing
 from tag2box.training.findings import Findings
 
 DETECTOR = "detector.npz"
@@ -55,31 +39,53 @@ class RunFolder:
 
     def __init__(self, folder: str | Path) -> None:
         self.store = existing(folder)
-        self.folder = self.store.folder
-        with self._expecting("run.json", self._unfinished()):
-            stored = read_json(self.folder / "run.json")
-        refuse_newer(stored, self.folder)
-        with self._expecting("run.json", self._unfinished()):
-            run = unchecked(stored)
-            self.images = read_stored_images(run["images"], self.folder)
-            self.contents = tuple(str(content) for content in run["contents"])  # SHA-256 of each photo
-            self._made: dict[str, str] | None = run["detector"]
-        self.keys: dict[str, str] = {}
-        if (self.folder / STAGES).is_file():
-            with self._expecting(STAGES, self._unfinished()):
-                self.keys = read_keys(self.folder)
-        with self._expecting("config.toml", self._unfinished()):
-            self.config = read_resolved(Config(), self.folder / "config.toml")
+        self.folder, self.index = self.store.folder, self.store.index
+        with self._expecting("index.sqlite", self._unfinished()):
+            about = self.index.note("run")
+            self.keys: dict[str, str] = dict(self.index.rows("keys"))
+            self.images, self.contents = self._read_photos(tuple(about["classes"]))
+            self.packages: dict[str, str] = about["packages"]
+            self._made: dict[str, str] | None = about["detector"]
+            self.config = read_resolved(Config(), about["config"])
+
+    def _read_photos(self, classes: tuple[str, ...]) -> tuple[ImageSet, tuple[str, ...]]:
+        """The photos, and the SHA-256 of each."""
+        rows = self.index.rows("photos")
+        tags = np.frombuffer(b"".join(row[5] for row in rows), np.int8).reshape(len(rows), len(classes))
+        paths = tuple(read_path({"path": row[2], "relative": row[3]}, self.folder) for row in rows)
+        images = ImageSet(tuple(row[1] for row in rows), paths, tags.copy(), classes)
+        return images, tuple(row[4] for row in rows)
 
     def has(self, stage: str) -> bool:
         """Whether that stage is finished, with the settings of the last run."""
-        return stage in self.keys and self.store.has(stage, self.keys[stage])
+        if stage not in self.keys or stage == "described":
+            return stage in self.keys
+        key = self.keys[stage]
+        return self.store.has(stage, key) or self.index.note(f"whole {stage}-{key[:12]}") is not None
 
     def result(self, stage: str) -> Any:
         """What that stage made."""
         if not self.has(stage):
             raise Tag2BoxError(f"{self.folder} has no {stage} yet: {self._unfinished()}")
-        return self.store.load(stage, self.keys[stage])
+        if stage == "described":
+            return self._described()
+        key = self.keys[stage]
+        return self.store.load(stage, key) if self.store.has(stage, key) else self.store.load_rows(stage, key)
+
+    def _described(self) -> Described:
+        """The windows, vectors and maps that were learned from: with those of details, where they count."""
+        if "detailed" in self.keys:
+            described: Described = self.store.load_rows("detailed", self.keys["detailed"])
+            return described
+        photos = self.store.photos(self.keys["described"])
+        if any(content not in photos for content in self.contents):
+            raise Tag2BoxError(f"{self.folder} lacks the description of photos: {self._unfinished()}")
+        return Described.of_rows(photos.load(self.contents))
+
+    @property
+    def has_boxes(self) -> bool:
+        """Whether the boxes of its photos are there: those of its last settings, as the detector is."""
+        return self._made is not None and self._made["key"] == self.keys.get("detector")
 
     @property
     def last_stage(self) -> str:
@@ -116,78 +122,71 @@ class RunFolder:
     @property
     def outdated(self) -> str | None:
         """What its users should know of a detector that was not learned with the settings of the last run."""
-        if self._made == own_detector(self.keys, self.detector_file):
+        if self._made == {"key": self.keys.get("detector", ""), "sha256": self.detector_sha256}:
             return None
         return f"{self.detector_file} is of earlier settings than those of the last run: {self._unfinished()}"
 
-    def add_detections(self, key: str, images: ImageSet) -> None:
-        """Remember that the present detector is run on these images, under this key."""
-        own = {"key": key, "detector": self.detector_sha256, **write_images(images, self.folder)}
-        try:
-            known = [entry for entry in self._entries() if entry["key"] != key]
-        except Tag2BoxError:  # damaged: the list starts anew
-            known = []
-        self.store.write("detections.json", checked_json({"detections": [*known, own]}))
+    def add_detections(self, key: str, images: ImageSet, hashes: Sequence[str]) -> None:
+        """Remember that the present detector was run on these images. key: the kind of their arrays."""
+        stored = json.dumps({"sha256": hashes, **write_images(images, self.folder)})
+        with self.index.writing() as change:
+            name = f"{key} {content_name(images.ids, hashes)}"
+            change.remove("detections", key=name)
+            change.put("detections", [(name, self.detector_sha256, stored)])
 
     def detected(self) -> list[tuple[str, ImageSet]]:
         """(key, images) of all that the present detector was run on, the newest last: see `detections`."""
-        return [entry for entry in self._looked_at() if self.store.has("detections", entry[0])]
+        with self._expecting("index.sqlite", "detect again"):
+            rows = self._detected()
+            return [(key, read_stored_images(json.loads(stored), self.folder)) for key, _, stored in rows]
+
+    def _detected(self) -> list[tuple[str, str, str]]:
+        """(key, detector, photos) of each time that the present detector was run."""
+        now = self.detector_sha256
+        return [(key, by, stored) for key, by, stored in self.index.rows("detections") if by == now]
 
     def detections(self, key: str, images: ImageSet) -> Detections:
         """What was found in these images."""
-        detections: Detections = self.store.load("detections", key)
-        return replace(detections, ids=images.ids)
+        with self._expecting("index.sqlite", "detect again"):
+            stored = json.loads(self.index.rows("detections", key=key)[0][2])
+            rows = self.store.photos(key.split(maxsplit=1)[0]).load(stored["sha256"])
+        return stored_detections(rows, images.ids, self.detector.classes)
 
-    def _looked_at(self) -> list[tuple[str, ImageSet]]:
-        """The same, with those that are not finished."""
-        if not (now := self.detector_sha256):
-            return []
-        own = [entry for entry in self._entries() if entry.get("detector") == now]
-        return [(entry["key"], read_stored_images(entry, self.folder)) for entry in own]
-
-    def _entries(self) -> list[dict[str, Any]]:
-        if not (file := self.folder / "detections.json").is_file():
-            return []
-        with self._expecting(file.name, "remove it, and detect again"):
-            entries = unchecked(read_json(file))["detections"]
-            return [{**entry, "key": str(entry["key"])} for entry in entries]
+    def keep(self, run: Run) -> None:
+        """Remember further stages that were computed of this run: `clean` keeps their results."""
+        more = {stage: key for stage, key in run.keys.items() if stage not in self.keys}
+        with self.index.writing() as change:
+            change.put("keys", more.items())
+        self.keys |= more
 
     def set_truth(
         self, truth: Path, split: str | None, metric: str, figures: dict[str, Any] | None = None
     ) -> None:
         """Remember by which true boxes the run was evaluated, for the report, and what came of it."""
-        own: dict[str, Any] = {**write_path(truth, self.folder), "split": split, "metric": metric}
-        own |= {"figures": figures, "detector": self.detector_sha256}
-        try:
-            known = [e for e in self._evaluations() if (e["path"], e["split"]) != (own["path"], split)]
-        except Tag2BoxError:  # damaged: the list starts anew
-            known = []
-        self.store.write("evaluation.json", checked_json({"truths": [*known, own]}))
+        place = write_path(truth, self.folder)
+        stored = json.dumps(figures), self.detector_sha256
+        row = (place["path"], split or "", metric, place["relative"], *stored)
+        with self.index.writing() as change:
+            change.remove("evaluations", path=place["path"], split=split or "")
+            change.put("evaluations", [row])
 
     def figures(self) -> dict[str, Any] | None:
         """What the last evaluation found, where it was of the present detector; `truths` says by what."""
-        if not (evaluations := self._evaluations()):
+        if not (rows := self.index.rows("evaluations")):
             return None
-        with self._expecting("evaluation.json", "evaluate again"):
-            stored = evaluations[-1]
-            if stored["figures"] is None or stored["detector"] != self.detector_sha256:
-                return None
-            split = f", split {stored['split']}" if stored["split"] else ""
-            return {**stored["figures"], "truth": f"{Path(stored['path']).name}{split}"}
+        path, split, _, _, stored, detector = rows[-1]
+        figures = json.loads(stored)
+        if figures is None or detector != self.detector_sha256:
+            return None
+        return {**figures, "truth": f"{Path(path).name}{f', split {split}' if split else ''}"}
 
     def truths(self) -> list[tuple[ImageSet, str]]:
         """The images with true boxes that the run was evaluated by, and the metric; the newest last."""
-        stored = self._evaluations()
-        return [
-            (read_images(read_path(each, self.folder), split=each["split"]), each["metric"])
-            for each in stored
-        ]
-
-    def _evaluations(self) -> list[dict[str, Any]]:
-        if not (file := self.folder / "evaluation.json").is_file():
-            return []
-        with self._expecting(file.name, "evaluate again"):
-            return [{**each, "path": str(each["path"])} for each in unchecked(read_json(file))["truths"]]
+        truths = []
+        for path, split, metric, relative, _, _ in self.index.rows("evaluations"):
+            place = read_path({"path": path, "relative": relative}, self.folder)
+            truths.append((read_images(place, split=split or None), metric))
+        return truths
 
     @contextmanager
     def _expecting(self, name: str, remedy: str) -> Iterator[None]:
@@ -201,87 +200,75 @@ class RunFolder:
         return mined_windows(self).with_photos(self.images.paths)._repr_html_()
 
     def clean(self, *, remove: bool) -> list[Path]:
-        """The results that the last settings do not use, removed where that is wanted."""
+        """The results that the last settings do not use, removed where that is wanted.
+
+        Then the room of photos that are gone is given back, too.
+        """
         with self.store.lock():
-            kept = [*self.keys.items(), *(("detections", key) for key, _ in self._looked_at())]
-            unused = self.store.unused(kept)
+            detected = self._detected()
+            kinds = {f"{stage}-{key[:12]}" for stage, key in self.keys.items()}
+            kinds |= {self.keys.get("described", ""), *(key.split()[0] for key, _, _ in detected)}
+            unused = self.store.unused(self.keys.items(), kinds)
             if remove:
                 self.store.remove(unused)
+                if "described" in self.keys:
+                    self.store.photos(self.keys["described"]).compact(self.contents)
         return unused
-
-
-def fit_run(
-    images: ImageSet,
-    config: Config,
-    folder: str | Path,
-    *,
-    workers: int | None = None,
-    progress: Progress = silent,
-) -> dict[str, dict[str, Any]]:
-    """Learn from `images` in the run folder, going on where it stopped; returns what each stage cost.
-
-    Classes that no image has are left out.
-    """
-    return fit_prepared(prepare(images, config, folder), folder, workers=workers, progress=progress)
-
-
-def fit_prepared(
-    start: Start, folder: str | Path, *, workers: int | None = None, progress: Progress = silent
-) -> dict[str, dict[str, Any]]:
-    """The same, from what `prepare` has decided."""
-    images, config, store = start.images, start.config, Store(folder)
-    with store.lock():
-        maker = detector_maker(store.folder)
-        photos = hash_photos(images, progress=progress)
-
-        def begin() -> None:
-            store.write("config.toml", to_toml(config))
-            write_run(store, images, photos.hashes, maker)  # its detector stays until there is a new one
-
-        keys = StageKeys(store, begin)
-        run = Run(store, workers=workers, progress=progress, note_key=keys.note)
-        corrections = collect(read_state(store.folder), images, photos.hashes)
-        run.note(
-            "run started",
-            images=len(images),
-            classes=len(images.classes),
-            workers=run.workers,
-            precision=config.features.precision,
-        )
-        detector = learn(images, photos, config, run, corrections)
-        run.keys["detector"] = run.key_of(detector)
-        keys.note("detector", run.keys["detector"])
-        keys.begin()
-        detector.save(store.folder / DETECTOR)
-        keys.finish(run.keys)
-        write_run(store, images, photos.hashes, own_detector(run.keys, store.folder / DETECTOR))
-        write_card(RunFolder(store.folder))
-        run.note("run finished")
-    return run.costs
-
-
-def detect_run(
-    folder: RunFolder, images: ImageSet, *, workers: int | None = None, progress: Progress = silent
-) -> Detections:
-    """What the run's detector finds in `images`, kept in the run folder, going on where it stopped."""
-    with folder.store.lock():
-
-        def remember(_name: str, key: str) -> None:
-            folder.add_detections(key, images)  # first: `clean` keeps what is unfinished
-
-        run = Run(folder.store, workers=workers, progress=progress, note_key=remember)
-        return detect(folder.detector, images, run)
 
 
 def mined_windows(run: RunFolder) -> Detections:
     """The box that training chose in each positive training image of each class, with its confidence."""
-    findings, described = run.findings, run.result("described")
-    row = np.concatenate([np.empty(0, np.int64), *findings.rows])
+    if not run.has_boxes:
+        raise Tag2BoxError(f"{run.folder} has no boxes yet: {run._unfinished()}")
+    rows = run.index.rows("boxes")
+    label = {name: c for c, name in enumerate(run.images.classes)}
+    rows.sort(key=lambda row: (label[row[0]], row[2]))
+    numbers = np.array([row[3:] for row in rows], float).reshape(-1, 5)
     return Detections(
-        image=described.image_of(row),
-        xyxy=np.concatenate([np.empty((0, 4), np.float32), *findings.boxes]),
-        score=np.concatenate([np.empty(0), *findings.confidence]),
-        label=np.repeat(np.arange(len(findings.rows)), [len(rows) for rows in findings.rows]),
+        image=np.array([row[1] for row in rows], np.intp),
+        xyxy=numbers[:, :4].astype(np.float32),
+        score=numbers[:, 4],
+        label=np.array([label[row[0]] for row in rows], np.intp),
         ids=run.images.ids,
         classes=run.images.classes,
     )
+
+
+def content_name(ids: Sequence[str], hashes: Sequence[str]) -> str:
+    """A short name of photos by what they are called and what is in them."""
+    import hashlib
+
+    return hashlib.sha256("\n".join([*ids, *hashes]).encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def write_images(images: ImageSet, folder: Path) -> dict[str, Any]:
+    """Images and tags for JSON; the true boxes are left out."""
+    places = [write_path(path, folder) for path in images.paths]
+    return {"ids": images.ids, "paths": places, "classes": images.classes, "tags": images.tags.tolist()}
+
+
+def read_stored_images(stored: dict[str, Any], folder: Path) -> ImageSet:
+    """What `write_images` was given."""
+    paths = tuple(read_path(place, folder) for place in stored["paths"])
+    classes = tuple(stored["classes"])
+    tags = np.array(stored["tags"], dtype=np.int8).reshape(len(paths), len(classes))
+    return ImageSet(tuple(stored["ids"]), paths, tags, classes)
+
+
+def write_path(path: Path, folder: Path) -> dict[str, str]:
+    """Where a file is, and the way to it from the run folder: that one holds if both are moved together.
+
+    An address is written without its password, as it is shown.
+    """
+    if isinstance(path := address(path), RemotePath):
+        return {"path": str(path), "relative": ""}
+    full = os.path.abspath(path)
+    return {"path": full, "relative": os.path.relpath(full, folder.absolute())}
+
+
+def read_path(place: dict[str, str], folder: Path) -> Path:
+    """Where that file is now."""
+    if not place["relative"]:
+        return address(place["path"])
+    full = Path(place["path"])
+    return full if full.exists() else Path(os.path.normpath(folder / place["relative"]))

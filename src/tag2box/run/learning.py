@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tag2box.errors import Tag2BoxError
-from tag2box.run.folder import RunFolder, fit_run
+from tag2box.run.fitting import fit_run
+from tag2box.run.folder import RunFolder
 from tag2box.runtime.processes import child_environment
 
 # The steps of learning again, and the share of the time that is over at the end of each: measured once, with

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from tag2box.corrections import collect, read_state
+from tag2box.corrections import read_state
 from tag2box.data.photos import changed_photos
-from tag2box.description.photos import Photos
 from tag2box.detection.detector import Detector
 from tag2box.errors import InputError
 from tag2box.pipeline import learn
@@ -27,7 +26,6 @@ def with_network(folder: RunFolder, *, workers: int | None = None, progress: Pro
     config = replace(folder.config, detect=replace(folder.config.detect, by="network"))
     with folder.store.lock():
         run = Run(folder.store, workers=workers, progress=progress)
-        corrections = collect(read_state(folder.folder), folder.images, folder.contents)
-        photos = Photos(folder.images.paths, folder.contents)
-        learned = learn(folder.images, photos, config, run, corrections)
-    return replace(detector, network=learned.network)
+        outcome = learn(folder.images, config, run, read_state(folder.folder))
+        folder.keep(run)
+    return replace(detector, network=outcome.detector.network)

@@ -7,9 +7,10 @@ from tag2box.config import Config
 from tag2box.description.config import FeaturesConfig
 from tag2box.description.describe import check_maps
 from tag2box.description.resolving import DescriptionConfig, measure_precision, resolve
-from tag2box.errors import InputError
+from tag2box.errors import InputError, Tag2BoxError
 from tag2box.images import ImageSet, known_tags
 from tag2box.runtime.config import read_resolved
+from tag2box.runtime.index import Index
 
 
 @dataclass(frozen=True)
@@ -61,8 +62,9 @@ def _with_precision(asked: FeaturesConfig, folder: Path) -> tuple[FeaturesConfig
 def _began_with(folder: Path, asked: FeaturesConfig) -> str | None:
     """The precision of the run in `folder`, where there is one with the same network, runtime and device."""
     try:
-        before = read_resolved(Config(), folder / "config.toml").features
-    except InputError:  # there is none, or none that can be read
+        noted = Index(folder).note("run")
+        before = read_resolved(Config(), noted["config"]).features
+    except (TypeError, Tag2BoxError):  # there is none, or none that can be read
         return None
     same = all(getattr(before, name) == getattr(asked, name) for name in ("network", "runtime", "device"))
     return before.precision if same and before.precision != "auto" else None

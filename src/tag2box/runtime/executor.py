@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
 from joblib import cpu_count
@@ -43,32 +43,35 @@ def n_workers(workers: int | None) -> int:
 
 def map_ordered(
     function: Callable[[T], R],
-    items: Sequence[T],
+    items: Iterable[T],
     *,
     workers: int | None = 1,
     progress: Progress = silent,
     label: str = "",
+    n: int | None = None,
 ) -> Iterator[R]:
     """Yield `function(item)` for each of `items`, in their order, from `workers` processes.
 
     Only a few results wait at a time, so memory is bounded by the consumer. Libraries inside a worker are
     held to one thread each, so that workers do not fight for the cores.
-    Within `on_cluster` the workers are those of the cluster.
+    Within `on_cluster` the workers are those of the cluster. n: how many items there are, at most, where they
+    have no length.
     """
-    count = min(n_workers(workers), max(len(items), 1))
+    n = len(items) if n is None and isinstance(items, Sequence) else n or 0
+    count = min(n_workers(workers), max(n, 1))
     results: Iterable[R]
     if cluster := current_cluster():
-        size = min(max(len(items) // (8 * cluster.size), 1), BATCH)
-        tasks = (partial(_each, function, items[i : i + size]) for i in range(0, len(items), size))
+        size, rest = min(max(n // (8 * cluster.size), 1), BATCH), iter(items)
+        tasks = (partial(_each, function, some) for some in iter(lambda: list(islice(rest, size)), []))
         results = chain.from_iterable(cluster.run(tasks))
     elif count == 1:
         results = map(function, items)
     else:
         results = in_workers(function, items, count, n_workers(workers))
-    progress(label, 0, len(items))
+    progress(label, 0, n)
     try:
         for done, result in enumerate(results, start=1):
-            progress(label, done, len(items))
+            progress(label, done, n)
             yield result
     except BrokenProcessPool as error:
         raise Tag2BoxError(why_it_died(str(error))) from error

@@ -72,10 +72,10 @@ def unpack(data: Any, arrays: Mapping[str, Array]) -> Any:
     if "dict" in data:
         return {name: unpack(item, arrays) for name, item in data["dict"].items()}
     parts = {name: unpack(item, arrays) for name, item in data["fields"].items()}
-    return _record(data["record"])(**parts)
+    return record_named(data["record"])(**parts)
 
 
-def _record(name: str) -> type:
+def record_named(name: str) -> Any:
     """The class registered by that name: only ours are ever made, whatever a stranger's file says."""
     if name not in _RECORDS:
         raise Tag2BoxError(f"the stored result names an unknown record {name!r}: was it made by tag2box?")

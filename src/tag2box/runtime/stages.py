@@ -11,26 +11,26 @@ The key of a result is made from the stage's name and version and from what the 
 what depends on what.
 
 `run.per_photo` does the same for a stage whose result is that of some photos after that of others, shard by
-shard: a run that was killed repeats no finished one. `workers` and `progress` are given to stages that have
-these parameters; no result depends on them.
+shard: a run that was killed repeats no finished one. `run.photos` holds what is made of single photos, under
+the hash of each. `workers` and `progress` are given to stages that have these parameters; no result depends
+on them.
 """
 
 import inspect
-import os
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import _lru_cache_wrapper, cache, partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from tag2box.runtime.executor import current_cluster, n_workers
 from tag2box.runtime.keys import call_key
-from tag2box.runtime.parts import Bounds, DamagedError, Parts
+from tag2box.runtime.photo_store import PhotoStore
 from tag2box.runtime.progress import Progress, silent
-from tag2box.runtime.store import Store
+from tag2box.runtime.store import DamagedError, Store
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,15 +56,16 @@ def stage(name: str, *, version: int) -> Callable[[F], F]:
 class Later:
     """A result that is computed when a stage that needs it is, and not before; `Run.drop` removes it."""
 
-    stage: tuple[str, str]  # name, key
     result: "_lru_cache_wrapper[Any]"
+    drop: Callable[[], None]
 
 
 class Run:
     """Runs stages: the store, the number of workers, and who is told of the progress.
 
-    keys: of each stage that was called, under its name. costs: whether it was reused, else its seconds.
-    note_key: called when a stage begins or is reused, before anything of it is in the store.
+    keys: of each stage that was called, under its name; kinds: of what was made of single photos. costs:
+    whether it was reused, else its seconds. note_key: called when a stage begins or is reused, before any
+    of it is in the store.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Run:
     ) -> None:
         self.store, self.workers, self.progress = store, n_workers(workers), progress
         self.keys: dict[str, str] = {}
+        self.kinds: dict[str, str] = {}
         self.costs: dict[str, dict[str, Any]] = {}
         self._note_key = note_key
         self._made: dict[int, tuple[Any, str]] = {}  # results that are in use, and their keys
@@ -88,7 +90,7 @@ class Run:
         def make() -> None:
             at_hand = [each.result() if isinstance(each, Later) else each for each in given]
             self.keys[name] = key  # one of these may be of the same stage
-            with self._timed(name):
+            with self.timed(name, key):
                 self.store.save(name, key, _call(function, at_hand, self.workers, self.progress))
 
         result: T = self._stored(name, make)
@@ -97,82 +99,111 @@ class Run:
     def per_photo(self, function: Callable[..., T], photos: Any, *given: Any) -> T:
         """The same, shard by shard: the result of a shard is that of its `photos`, as `part(a, z)` gives.
 
-        photos: a record with `part`, or a tuple of such. What the stage returns can be concatenated. Where it
-        has an attribute `ROWS`, the arrays that it names may be larger than the memory.
-        A `Later` only saves work here: where it was dropped, what is missing is made without it.
-        On a cluster a worker computes a shard.
+        photos: a record with `part`, an array, or a tuple of such. What the stage returns has `to_rows` and
+        `of_rows`: its rows may be larger than the memory. On a cluster a worker computes a shard.
         """
         name, key = self._key(function, (photos, *given))
-        kind: Any = get_type_hints(function)["return"]
+        record: Any = get_type_hints(function)["return"]
         n = len(photos[0] if isinstance(photos, tuple) else photos)
-        bounds = list(pairwise([*range(0, n, SHARD), n]))
-
-        def make() -> None:
-            parts = self.store.parts(name, key, getattr(kind, "ROWS", ()))
-            done = dict(parts.intact(bounds, lambda reason: self.note("damaged", reason=reason)))
-            missing = [each for each in bounds if each not in done]
-            at_hand = [self._if_stored(each) if isinstance(each, Later) else each for each in given]
-            with self._timed(name, shards=len(bounds), shards_reused=len(done)):
-                tasks = [partial(_call, function, (_part(photos, a, z), *at_hand)) for a, z in missing]
-                done |= zip(missing, self._computed(name, parts, missing, tasks, n), strict=True)
-                record = kind.concatenate([done[each] for each in bounds])
-                self.store.save_parts(name, key, parts, record)
-
-        result: T = self._stored(name, make)
+        store = self.store.photos(f"{name}-{key[:12]}")
+        for shard in store.check():
+            self.note("damaged", stage=name, shard=shard)
+        whole = self.store.shards(store.kind)  # once they are all there, they stay as they were cut
+        names = whole or [f"{a:06d}-{z:06d}" for a, z in pairwise([*range(0, n, SHARD), n])]
+        bounds = {shard: (int(shard[:6]), int(shard[7:])) for shard in names}
+        missing = {shard: each for shard, each in bounds.items() if shard not in store}
+        if missing:
+            counts = {"shards": len(bounds), "shards_reused": len(bounds) - len(missing)}
+            with self.timed(name, key, **counts), closing(store):
+                tasks = [partial(_call, function, (_part(photos, a, z), *given)) for a, z in missing.values()]
+                made = self._computed(name, list(missing.values()), tasks, n)
+                for shard, part in zip(missing, made, strict=True):
+                    store.add(shard, part.to_rows())
+                    store.commit()
+        else:
+            self.costs[name] = {"reused": True}
+            self.note("reused", stage=name, key=key[:12])
+        if not whole:
+            self.store.mark_whole(store.kind, record, names)
+        result: T = record.of_rows(store.load(list(bounds)))
+        self._made[id(result)] = result, key
         return result
 
-    def later(self, function: Callable[..., Any], photos: Any, *given: Any) -> Later:
-        """`per_photo`, but only if a stage that needs it is computed."""
-        return self._promise(function, (photos, *given), self.per_photo)
-
-    def when_needed(self, function: Callable[..., Any], before: Later | None, *given: Any) -> Later:
+    def later(self, function: Callable[..., Any], before: Later | None, *given: Any) -> Later:
         """A stage, but only if another that needs it is computed; `before` is given to it, then dropped."""
         given = given if before is None else (before, *given)
 
-        def call(*known: Any) -> Any:
-            result = self(*known)
+        def call() -> Any:
+            result = self(function, *given)
             if before is not None:
                 self.drop(before)
             return result
 
-        return self._promise(function, given, call)
-
-    def _promise(self, function: Callable[..., Any], given: Sequence[Any], call: Callable[..., Any]) -> Later:
         name, version = function.stage  # type: ignore[attr-defined]
         key = call_key(name, version, given, self._made_by)
-        promise = Later((name, key), cache(lambda: call(function, *given)))
+        return self._promise(key, call, lambda: self._drop(name, key))
+
+    def later_photos(self, kind: str, made_by: Any, load: Callable[[PhotoStore], Any]) -> Later:
+        """What is made of single photos, but only if a stage that needs it is computed.
+
+        load: makes what is missing in the store, and returns the record.
+        """
+        key = call_key(kind, 0, [made_by], self._made_by)
+        return self._promise(key, lambda: load(self.photos(kind, made_by)), lambda: self.drop_photos(kind))
+
+    def _promise(self, key: str, compute: Callable[[], Any], drop: Callable[[], None]) -> Later:
+        promise = Later(cache(compute), drop)
         self._made[id(promise)] = promise, key
         return promise
 
     def drop(self, promise: Later) -> None:
         """Remove what was computed: what needed it is stored."""
-        name, key = promise.stage
-        self.keys.pop(name, None)
         # Nobody holds its files open: they give their room back, and every system lets them be removed.
         promise.result.cache_clear()
+        promise.drop()
+
+    def _drop(self, name: str, key: str) -> None:
+        self.keys.pop(name, None)
         self._made = {at: made for at, made in self._made.items() if made[1] != key}
         self.store.drop(name, key)
-
-    def _if_stored(self, promise: Later) -> Any:
-        return promise.result() if self.store.has(*promise.stage) else None
 
     def _computed(
         self,
         name: str,
-        parts: Parts,
-        missing: Sequence[Bounds],
+        missing: Sequence[tuple[int, int]],
         tasks: Sequence[Callable[[int | None, Progress], Any]],
         n: int,
     ) -> Iterator[Any]:
-        """The parts that are missing, as each is saved."""
+        """What each of the tasks makes, in their order."""
         if cluster := current_cluster():
-            made = cluster.run(partial(task, 1, silent) for task in tasks)
-            for (a, z), record in zip(missing, made, strict=True):
+            for (_, z), part in zip(missing, cluster.run(partial(t, 1, silent) for t in tasks), strict=True):
                 self.progress(name, z, n)
-                yield parts.add(a, z, record)
+                yield part
             return
-        for (a, z), task in zip(missing, tasks, strict=True):
-            yield parts.add(a, z, task(self.workers, self._within(a, n)))
+        for (a, _), task in zip(missing, tasks, strict=True):
+            yield task(self.workers, self._within(a, n))
+
+    def photos(self, kind: str, *made_by: Any) -> PhotoStore:
+        """What was made of single photos so far. kind: what; made_by: what else decides how it looks."""
+        key = call_key(kind, 0, made_by, self._made_by)
+        self.kinds[kind] = f"{kind}-{key[:12]}"
+        return self.store.photos(self.kinds[kind])
+
+    def drop_photos(self, kind: str) -> None:
+        """Remove what was made of photos, when nobody needs it any more."""
+        if kind in self.kinds:
+            self.store.remove([self.store.folder / "arrays" / self.kinds.pop(kind)])
+
+    def count_photos(self, kind: str, new: int, n: int, seconds: float) -> None:
+        """What it cost to see `n` photos, of which `new` ones were not known."""
+        cost = {"reused": not new, "photos": n, "photos_reused": n - new, "seconds": round(seconds, 3)}
+        self.costs[kind] = cost if new else {"reused": True}
+        self.note("finished" if new else "reused", stage=kind, key=self.kinds[kind], **cost)
+
+    def made(self, record: T, *values: Any) -> T:
+        """`record`, known by the values that it was made of, and no longer by its content."""
+        self._made[id(record)] = record, self.key_of(*values)
+        return record
 
     def key_of(self, *values: Any) -> str:
         """What a record made of `values` is known by."""
@@ -197,7 +228,6 @@ class Run:
             result = self.store.load(name, key)
         except DamagedError as damage:
             self.note("damaged", stage=name, key=key[:12], reason=str(damage))
-            self.store.reopen(name, key)
             make()
             result, fresh = self.store.load(name, key), True
         if not fresh:
@@ -212,13 +242,14 @@ class Run:
         self.store.log({"time": round(time.time(), 3), "event": event, **more})
 
     @contextmanager
-    def _timed(self, name: str, **counts: int) -> Iterator[None]:
-        self.note("started", stage=name, key=self.keys[name][:12], **counts)
+    def timed(self, name: str, key: str, **counts: int) -> Iterator[None]:
+        """What a stage costs, for the log and `costs`."""
+        self.note("started", stage=name, key=key[:12], **counts)
         start = time.monotonic()
         yield
         seconds = round(time.monotonic() - start, 3)
         self.costs[name] = {"reused": False, "seconds": seconds, **counts, **_peak_memory()}
-        self.note("finished", stage=name, key=self.keys[name][:12], **self.costs[name])
+        self.note("finished", stage=name, key=key[:12], **self.costs[name])
 
     def _within(self, first: int, n: int) -> Progress:
         """Progress of a shard that starts at photo `first`, told as that of all n photos."""
@@ -240,24 +271,10 @@ def _part(photos: Any, a: int, z: int) -> Any:
 
 
 def _peak_memory() -> dict[str, float]:
-    """The most memory that this process has held so far, and its workers together, in MB (Linux only)."""
-    status = Path("/proc/self/status")
-    if not status.is_file():
+    """The most memory that this process has held so far, in MB, where the system tells."""
+    try:
+        import resource
+    except ImportError:  # Windows
         return {}
-    workers = [p.parent / "status" for p in Path("/proc").glob("[0-9]*/stat") if _parent(p) == os.getpid()]
-    return {"peak_mb": _high_water(status), "workers_peak_mb": round(sum(map(_high_water, workers)), 1)}
-
-
-def _parent(stat: Path) -> int | None:
-    try:
-        return int(stat.read_text().rpartition(")")[2].split()[1])
-    except (OSError, ValueError, IndexError):  # it has ended in the meantime
-        return None
-
-
-def _high_water(status: Path) -> float:
-    try:
-        lines = status.read_text().splitlines()
-    except OSError:
-        return 0.0
-    return next((round(int(line.split()[1]) / 1024, 1) for line in lines if line.startswith("VmHWM")), 0.0)
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return {"peak_mb": round(most / (1 << 20 if sys.platform == "darwin" else 1 << 10), 1)}

@@ -8,7 +8,7 @@ import math
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
@@ -41,7 +41,7 @@ _size = [0]  # the workers of the last pool
 
 
 def in_workers(
-    function: Callable[[T], R], items: Sequence[T], size: int, most: int | None = None
+    function: Callable[[T], R], items: Iterable[T], size: int, most: int | None = None
 ) -> Iterator[R]:
     """Yield `function(item)` of each of `items`, in order, from `size` processes.
 

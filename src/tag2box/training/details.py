@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from tag2box.description.config import MapsConfig
-from tag2box.description.description import Description, Details
-from tag2box.description.photos import described_sample
-from tag2box.description.record import Described, Maps, Raw
+from tag2box.description.describe import with_details
+from tag2box.description.description import Description
+from tag2box.description.details import Details
+from tag2box.description.record import Described, EarlyMaps, Maps
 from tag2box.mil.bags import Bags
 from tag2box.mil.latent import SmoothLatentSVC
 from tag2box.runtime.blas import one_thread
-from tag2box.runtime.executor import map_threads
+from tag2box.runtime.executor import map_ordered, map_threads
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
@@ -42,6 +43,8 @@ Rows = NDArray[np.intp]
 # Of the latent SVM, on cells of mean 0 and deviation 1; it is far from converged after so many steps, and
 # good enough. Between C = 1e-4 and 1e-3 and mu = 1 and 5 much the same cells stand out.
 C, MU, STEPS = 1e-3, 5.0, 25
+# Photos of which they are learned.
+SAMPLE = 300
 # Agreement that is more than the chance of a draw, with some fifty photos of a class.
 CLEARLY = 0.1
 
@@ -57,7 +60,7 @@ class DetailsChoice:
 
 @stage("details", version=5)
 def choose_details(
-    sample: Raw,
+    described: Described,
     tags: NDArray[np.int8],
     description: Description,
     wanted: str = "auto",
@@ -72,11 +75,13 @@ def choose_details(
     """
     unknown = DetailsChoice(np.full((2, tags.shape[1]), np.nan), None)
     maps = description.settings.maps
-    if sample.early is None or maps is None or len(sample) < 2:
+    if not described.early or maps is None or len(described) < 2:
         return unknown
-    described = described_sample(sample, description)
-    details = fit_details(sample.early, tags, workers=workers, progress=progress)
-    finer = [details(sample.early[i]) for i in range(len(sample))]
+    drawn = np.sort(np.random.default_rng(0).permutation(len(described))[:SAMPLE])
+    described = Described.concatenate([described.part(i, i + 1) for i in drawn.tolist()])
+    early, tags = described.early[0], tags[drawn]
+    details = fit_details(early, tags, workers=workers, progress=progress)
+    finer = [details(early[i]) for i in range(len(described))]
     both = described, replace(described, details=Maps.concatenate(finer))
     agreeing = np.stack([agreement(each, tags, _best(each, tags, maps)) for each in both])
     if wanted == "always":
@@ -89,10 +94,10 @@ def choose_details(
 
 
 def fit_details(
-    early: Maps, tags: NDArray[np.int8], *, workers: int | None = 1, progress: Progress = silent
+    early: EarlyMaps, tags: NDArray[np.int8], *, workers: int | None = 1, progress: Progress = silent
 ) -> Details:
     """The latent SVM of each class on the cells of photos; zeros where only one tag is there."""
-    cells = np.array(early.X, np.float32)
+    cells = np.concatenate([early[i].reshape(-1, early.X.shape[1]) for i in range(len(early.shape))])
     mean, spread = cells.mean(axis=0), cells.std(axis=0)
     spread[spread == 0] = 1
     cells -= mean
@@ -105,6 +110,22 @@ def fit_details(
             W.append(row / spread)
             progress("details", len(W), tags.shape[1])
     return Details(np.array(W, np.float32).reshape(-1, cells.shape[1]))
+
+
+@stage("detailed", version=1)
+def describe_details(
+    photos: Described,
+    description: Description,
+    details: Details,
+    *,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> Described:
+    """The photos with windows where their fine cells stand out: from stored maps, no pixels are needed."""
+    job = partial(with_details, description=description, details=details)
+    parts = (photos.part(n, n + 1) for n in range(len(photos)))
+    found = map_ordered(job, parts, workers=workers, progress=progress, label="details", n=len(photos))
+    return Described.concatenate(list(found))
 
 
 def _fit_class(bags: Bags, column: NDArray[np.int8]) -> Floats:

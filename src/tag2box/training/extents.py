@@ -13,26 +13,22 @@ is thinner than an edge is wide, or grounds are full of edges. No box is seen.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter1d
 
-from tag2box.data.decoding import read_small
-from tag2box.description.photos import Photos
 from tag2box.description.record import Described
-from tag2box.runtime.executor import map_ordered
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
 from tag2box.training.findings import Findings
-from tag2box.windows.color import blur, convert
 from tag2box.windows.record import Windows
 
 Floats = NDArray[np.float64]
 
-# In pixels: the long side of a photo at work, the blur, and how far an edge may be from its line.
-SIDE, SIGMA, REACH = 300, 0.8, 2
+# How far an edge may be from its line, in pixels of the lightness.
+REACH = 2
 # Distances in steps of 0.02 of a side, h, and between which of them objects may end.
 STEP, H = 0.02, 1
 NEAREST, FARTHEST = -5, 11
@@ -53,16 +49,14 @@ def grow(boxes: NDArray[np.float32], growth: Floats, sizes: NDArray[np.int64]) -
     return np.asarray(np.clip(moved, 0, np.tile(sizes, 2)), np.float32)
 
 
-@stage("extents", version=1)
+@stage("extents", version=2)
 def fit_extents(
-    photos: Photos,
     findings: Findings,
     described: Described,
     *,
-    workers: int | None = 1,
     progress: Progress = silent,
 ) -> Findings:
-    """The findings with boxes that reach as far as the objects of their class; their photos are read anew."""
+    """The findings with boxes that reach as far as the objects of their class; one pass over the photos."""
     windows = described.windows
     images = [windows.image_of(rows) for rows in findings.rows]
     label = np.repeat(np.arange(len(images)), [len(own) for own in images])
@@ -70,11 +64,12 @@ def fit_extents(
     shares = boxes / np.tile(windows.sizes[image], 2)
     chosen = np.unique(image)
     rows = [np.flatnonzero(image == i) for i in chosen]
-    items = [(photos.paths[i], shares[own]) for i, own in zip(chosen, rows, strict=True)]
     drops = np.full((len(boxes), FARTHEST - NEAREST + 1), np.nan)
-    measured = map_ordered(_measure, items, workers=workers, progress=progress, label="extents")
-    for own, of_photo in zip(rows, measured, strict=True):
-        drops[own] = of_photo
+    assert described.light is not None
+    for done, (i, own) in enumerate(zip(chosen.tolist(), rows, strict=True)):
+        light = described.light[i][..., 0]
+        drops[own] = measure_drops(light, shares[own] * np.tile(light.shape[::-1], 2))
+        progress("extents", done + 1, len(chosen))
     growth = np.array([choose_growth(drops[label == c]) for c in range(len(images))])
     return grow_findings(findings, growth, windows)
 
@@ -88,12 +83,6 @@ def grow_findings(findings: Findings, growth: Floats, windows: Windows) -> Findi
     return replace(findings, boxes=tuple(boxes), growth=growth)
 
 
-def _measure(item: tuple[Path, NDArray[np.floating]]) -> Floats:
-    path, shares = item
-    rgb, _ = read_small(path, SIDE)
-    return measure_drops(rgb, shares * np.tile(rgb.shape[1::-1], 2))
-
-
 def choose_growth(drops: Floats) -> float:
     """The growth of a class, from the drops of its boxes (n, n_distances); NaN where a box tells nothing."""
     drops = drops[np.isfinite(drops).all(axis=1)]
@@ -105,9 +94,12 @@ def choose_growth(drops: Floats) -> float:
     return round(STEP * (NEAREST + best), 2) if surely else 0.0
 
 
-def measure_drops(rgb: NDArray[np.uint8], boxes: NDArray[np.floating]) -> Floats:
-    """How much the edges drop at each distance from the sides of boxes, (n, n_distances), in one photo."""
-    light = convert(blur(rgb, SIGMA), "lab")[0]
+def measure_drops(light: NDArray[Any], boxes: NDArray[np.floating]) -> Floats:
+    """How much the edges drop at each distance from the sides of boxes, (n, n_distances), in one photo.
+
+    light: its lightness, (h, w).
+    """
+    light = np.asarray(light, np.float32)
     sums = [_line_sums(each) for each in (light, light.T)]
     strength = np.array([_strengths(sums, box) for box in boxes]).reshape(len(boxes), len(OFFSETS))
     drops = np.asarray(strength[:, : -2 * H] - strength[:, 2 * H :])

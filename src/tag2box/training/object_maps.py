@@ -24,9 +24,9 @@ Where objects are smaller than the last map can show, other cells say where they
 never below 0, and divided by the best of its photo. No box is seen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,8 +99,6 @@ def _to_one(scores: NDArray[np.float32]) -> NDArray[np.float32]:
 class Objectness(ByImage):
     """values: (n_windows, n_classes), 1 for the best window of a photo; offsets: (n_photos + 1,)."""
 
-    ROWS: ClassVar[tuple[str, ...]] = ("values",)
-
     values: NDArray[np.float32]
     offsets: NDArray[np.int64]
 
@@ -113,11 +111,14 @@ class Objectness(ByImage):
         first, last = self.offsets[a], self.offsets[z]
         return Objectness(self.values[first:last], self.offsets[a : z + 1] - first)
 
+    def to_rows(self) -> dict[str, NDArray[Any]]:
+        """The arrays to store."""
+        return {"values": self.values, "counts": self.counts}
+
     @classmethod
-    def concatenate(cls, parts: Sequence["Objectness"]) -> "Objectness":
-        """Of all photos of `parts`."""
-        counts = np.concatenate([part.counts for part in parts])
-        return cls(np.concatenate([part.values for part in parts]), np.append(0, np.cumsum(counts)))
+    def of_rows(cls, rows: Mapping[str, Any]) -> "Objectness":
+        """What `to_rows` gave of each of some photos."""
+        return cls(rows["values"], np.append(0, np.cumsum(rows["counts"])))
 
 
 @stage("object_maps", version=2)

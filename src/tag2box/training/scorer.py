@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.description.details import Details
 from tag2box.description.record import Described
 from tag2box.errors import InputError
 from tag2box.runtime.blas import one_thread
@@ -28,7 +29,8 @@ OF_VECTORS = ("weights.W", "two_stream.W", "two_stream.V")
 class Scorer:
     """score = W x + b + o objectness + s log(two streams) + t logit of the photo's tag.
 
-    weights: W and b. object_maps, ring: how objectness is measured in a photo's map. The weights of the other
+    weights: W and b. object_maps, ring: how objectness is measured in a photo's map; details: what fine cells
+    speak for, where objects are small. The weights of the other
     terms are o, s and t; what a weight of 0 would need may be None.
     """
 
@@ -40,6 +42,7 @@ class Scorer:
     object_maps: ObjectMaps | None = None
     two_stream: TwoStream | None = None
     activations: Activations | None = None
+    details: Details | None = None
 
     def __post_init__(self) -> None:
         for name, needed in (

@@ -1,4 +1,4 @@
-"""Windows of small objects: where the fine cells of a photo stand out. Beyond the paper.
+"""`Details`: what the fine cells of a photo speak for, and windows where they stand out. Beyond the paper.
 
 Selective search has no window for a pore of a dozen pixels: its regions start larger. But `Details` know the
 cells that speak for a class. Boxes around the regions of these that exceed a level, for levels from a
@@ -10,11 +10,16 @@ of a class by what is above the photo's mean,
 as objectness is measured.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
 from tag2box.boxes import thin
+from tag2box.description.record import Maps
+from tag2box.runtime.blas import one_thread
+from tag2box.runtime.packing import stored
 
 Floats = NDArray[np.float32]
 
@@ -25,6 +30,22 @@ FINER = 2
 MOST, SAME = 30, 0.8
 # How far the surroundings of a box reach beyond each of its sides, as a share of its size.
 RING = 0.25
+
+
+@stored
+@dataclass(frozen=True)
+class Details:
+    """What a cell of the map at the cut speaks for: W x, of each class, where objects are small.
+
+    W: (n_classes, c); zeros for a class whose objects are not that small.
+    """
+
+    W: NDArray[np.float32]
+
+    def __call__(self, early: NDArray[np.floating]) -> Maps:
+        """The scores of the cells of a photo's map at the cut, (h, w, c), as a map with a number a class."""
+        with one_thread():  # products of one photo are small
+            return Maps.of_image((np.asarray(early, np.float32) @ self.W.T).astype(np.float16))
 
 
 def detail_windows(scores: NDArray[np.floating], size: NDArray[np.int64]) -> Floats:

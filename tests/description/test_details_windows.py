@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tag2box.boxes import iou_matrix
-from tag2box.description.detail_windows import MOST, detail_windows
+from tag2box.description.details import MOST, detail_windows
 
 SIZE = np.array([640, 480])
 
