@@ -13,7 +13,7 @@ from tag2box.corrections import read_state
 from tag2box.detection.detections import Detections
 from tag2box.images import ImageSet
 from tag2box.review.figures import mixed, random_order, wilson
-from tag2box.review.listing import Index, Wanted
+from tag2box.review.listing import Index, Query
 from tag2box.review.session import Session
 from tag2box.review.teaching import load_order, teaching_order
 from tag2box.run.folder import RunFolder
@@ -268,11 +268,11 @@ def test_a_list_is_what_a_slow_look_at_every_photo_gives(tmp_path):
     index = Index(images, found, rng.random(400), np.zeros(n, np.bool_))
     for order in ("teaching", "confident", "name"):
         for c in (None, 1):
-            wanted = Wanted(order=order, class_=c, low=0.2, high=0.7, search="1")
+            wanted = Query(order=order, class_=c, low=0.2, high=0.7, search="1")
             listed = index.find(wanted, np.unique(image))
             fits = (sure >= 0.2) & (sure <= 0.7) & ((label == c) if c is not None else True)
             assert sorted(listed) == [i for i in np.unique(image[fits]) if "1" in ids[i]]
-    assert [ids[i] for i in index.find(Wanted(order="name"), image[:0])] == sorted(ids)
+    assert [ids[i] for i in index.find(Query(order="name"), image[:0])] == sorted(ids)
 
 
 def test_the_photos_may_be_elsewhere(review_run, tmp_path):

@@ -62,10 +62,10 @@ def worth_of_more(changes: Changes, is_open: NDArray[np.bool_]) -> list[str]:
     if not n or not changes.taught:
         return []
     more = 10 * moved / changes.taught
-    told = f"{changes.taught} judged photos moved {moved} of the {n} other boxes: ten more "
+    effect = f"{changes.taught} judged photos moved {moved} of the {n} other boxes: ten more "
     if more < LITTLE * n:
-        return [told + "would change little. A good place to stop."]
-    return [told + f"may move about {min(max(round(more), 1), n)}."]
+        return [effect + "would change little. A good place to stop."]
+    return [effect + f"may move about {min(max(round(more), 1), n)}."]
 
 
 def line_of_class(

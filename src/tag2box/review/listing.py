@@ -21,7 +21,7 @@ OPEN = PHOTO_STATES.index("open")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Query:
     """What the page asks for; class_: its number, or None for all."""
 
     order: str = "teaching"
@@ -32,13 +32,13 @@ class Wanted:
     search: str = ""
 
     @staticmethod
-    def parse(query: Mapping[str, str], classes: tuple[str, ...]) -> "Wanted":
+    def parse(given: Mapping[str, str], classes: tuple[str, ...]) -> "Query":
         """From the query of an address; `InputError` where it makes no sense."""
-        order, show, name = query.get("order", "teaching"), query.get("show", "all"), query.get("class", "")
+        order, show, name = given.get("order", "teaching"), given.get("show", "all"), given.get("class", "")
         if order not in ORDERS or show not in SHOWS or (name and name not in classes):
             raise InputError("no such order, selection or class")
-        low, high = number_in(query, "low", 0), number_in(query, "high", 1)
-        return Wanted(order, show, classes.index(name) if name else None, low, high, query.get("search", ""))
+        low, high = number_in(given, "low", 0), number_in(given, "high", 1)
+        return Query(order, show, classes.index(name) if name else None, low, high, given.get("search", ""))
 
 
 class Index:
@@ -74,38 +74,38 @@ class Index:
         """The first of these photos that is neither reviewed nor skipped."""
         return next(iter(photos[self._state[photos] == OPEN].tolist()), None)
 
-    def find(self, wanted: Wanted, first: NDArray[np.intp]) -> NDArray[np.intp]:
+    def find(self, query: Query, first: NDArray[np.intp]) -> NDArray[np.intp]:
         """The photos that are wanted, those in `first` before the others."""
         mask = np.ones(len(self._names), np.bool_)
-        if wanted.show in PHOTO_STATES:
-            mask &= self._state == PHOTO_STATES.index(wanted.show)
-        elif wanted.show == "doubtful":
+        if query.show in PHOTO_STATES:
+            mask &= self._state == PHOTO_STATES.index(query.show)
+        elif query.show == "doubtful":
             mask &= self._doubt >= DOUBTFUL
-        elif wanted.show == "moved":
+        elif query.show == "moved":
             mask &= self._moved
-        if wanted.class_ is not None:
-            mask &= self._has[:, wanted.class_]
-        if wanted.low > 0 or wanted.high < 1:
-            best = self._best(wanted, (self._boxes.score >= wanted.low) & (self._boxes.score <= wanted.high))
+        if query.class_ is not None:
+            mask &= self._has[:, query.class_]
+        if query.low > 0 or query.high < 1:
+            best = self._best(query, (self._boxes.score >= query.low) & (self._boxes.score <= query.high))
             mask &= best >= 0
-        if words := wanted.search.casefold():
+        if words := query.search.casefold():
             mask &= np.array([words in name for name in self._names], np.bool_)
-        order = self._order(wanted, first)
+        order = self._order(query, first)
         return order[mask[order]]
 
-    def _best(self, wanted: Wanted, rows: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _best(self, query: Query, rows: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Of each photo the surest of these boxes, of the class that is wanted; -1 without one."""
-        if wanted.class_ is not None:
-            rows = rows & (self._boxes.label == wanted.class_)
+        if query.class_ is not None:
+            rows = rows & (self._boxes.label == query.class_)
         best = np.full(len(self._names), -1.0)
         np.maximum.at(best, self._boxes.image[rows], self._boxes.score[rows])
         return best
 
-    def _order(self, wanted: Wanted, first: NDArray[np.intp]) -> NDArray[np.intp]:
-        if wanted.order == "name":
+    def _order(self, query: Query, first: NDArray[np.intp]) -> NDArray[np.intp]:
+        if query.order == "name":
             return self._by_name
-        if wanted.order == "confident":
-            best = self._best(wanted, np.ones(len(self._boxes), np.bool_))
+        if query.order == "confident":
+            best = self._best(query, np.ones(len(self._boxes), np.bool_))
             return np.lexsort((self._by_name.argsort(), -best))
         rest = np.ones(len(self._names), np.bool_)
         rest[first] = False

@@ -25,7 +25,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Route
 
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.review.listing import Wanted
+from tag2box.review.listing import Query
 from tag2box.review.pictures import LARGE, THUMBNAIL, browser_type, heat_picture, small_picture
 from tag2box.review.session import Session
 from tag2box.run.heat_maps import Heat, heat_maps_of
@@ -139,9 +139,9 @@ class _Pages:
 
     async def list(self, request: Request) -> Response:
         session = self._known(request)
-        wanted = Wanted.parse(request.query_params, session.images.classes)
+        query = Query.parse(request.query_params, session.images.classes)
         here = request.query_params.get("photo", "")
-        return as_json(await run_in_threadpool(session.listing, wanted, here))
+        return as_json(await run_in_threadpool(session.listing, query, here))
 
     async def photos(self, request: Request) -> Response:
         session, numbers = self._known(request), request.query_params.get("n", "").split(",")[:MOST_PHOTOS]

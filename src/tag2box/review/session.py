@@ -15,7 +15,7 @@ from tag2box.detection.drawing import class_color
 from tag2box.images import ImageSet
 from tag2box.review.changes import compare, describe
 from tag2box.review.figures import Verdicts, mixed, random_order
-from tag2box.review.listing import Index, Wanted
+from tag2box.review.listing import Index, Query
 from tag2box.review.teaching import load_order
 from tag2box.run.annotations import Annotations
 from tag2box.run.folder import RunFolder
@@ -107,17 +107,17 @@ class Session:
         """What changes with every click."""
         return {"figures": self._verdicts.figures(), "reviewed": self._index.count("reviewed")}
 
-    def listing(self, wanted: Wanted, photo: str = "") -> dict[str, Any]:
+    def listing(self, query: Query, photo: str = "") -> dict[str, Any]:
         """Numbers of the photos that are wanted, in the order that is wanted.
 
         here: the number of the photo with the given SHA-256, or of the next one to do; None without one.
         """
         with self.annotations.lock:
             self._read_new()
-            first = self.drawn if wanted.order == "random" else self._order
-            if wanted.order == "tags":
+            first = self.drawn if query.order == "random" else self._order
+            if query.order == "tags":
                 first = self.suspects.order
-            photos = self._index.find(wanted, first)
+            photos = self._index.find(query, first)
             here = self.annotations.numbers.get(photo, [self._index.first_open(photos)])[0]
             return {"photos": photos.tolist(), "here": here}
 

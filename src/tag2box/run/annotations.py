@@ -95,20 +95,20 @@ class Annotations:
         if not 0 <= n < len(self.images):
             raise InputError(f"there is no photo {n}: they are numbered from 0 to {len(self.images) - 1}")
         with self.lock:
-            said = self.corrections(n)
+            corrections = self.corrections(n)
             rows = range(self.ends[n], self.ends[n + 1])
             sure = {self.ids[m]: round(float(self.boxes.score[m]), 4) for m in rows}
             boxes = [
                 {"id": key, "class": box.name, "xyxy": list(box.xyxy), "state": box.state}
                 | {"found": box.found is not None, "confidence": sure.get(key)}
-                for key, box in said.boxes.items()
+                for key, box in corrections.boxes.items()
             ]
-            for m, key in zip(rows, sure, strict=True):
-                name, xyxy = self.images.classes[self.boxes.label[m]], self.boxes.xyxy[m]
-                if still_open(said, key, name, xyxy):
+            for m in rows:
+                key, name, xyxy = self.ids[m], self.images.classes[self.boxes.label[m]], self.boxes.xyxy[m]
+                if still_open(corrections, key, name, xyxy):
                     box = {"id": key, "class": name, "xyxy": xyxy.tolist(), "state": "open", "found": True}
                     boxes.append({**box, "confidence": sure[key]})
-            about = {"name": self.images.ids[n], "sha256": self.run.contents[n], "state": said.state}
+            about = {"name": self.images.ids[n], "sha256": self.run.contents[n], "state": corrections.state}
             width, height = self.sizes[n]
             return {"number": n, **about, "width": width, "height": height, "boxes": boxes}
 
