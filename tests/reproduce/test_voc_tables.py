@@ -196,6 +196,7 @@ def test_the_papers_settings_have_nothing_of_ours():
 
 def test_the_rows_of_the_table_are_by_the_papers_settings():
     paper = Config.song2014()
+    paper = replace(paper, detect=replace(paper.detect, confidence=False))
     assert row_settings("Cover + SLSVM", 0) == paper
     assert row_settings("Cover + LSVM", 0) == replace(paper, refine=replace(paper.refine, method="lsvm"))
     assert row_settings("negative mining + SVM", 0).cover == replace(

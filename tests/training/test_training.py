@@ -17,8 +17,9 @@ from tag2box.cover.stage import find_covers
 from tag2box.errors import InputError
 from tag2box.training.findings import find_best
 from tag2box.training.initial import InitialConfig, first_positives, train_initial
-from tag2box.training.refinement import RefineConfig, refine
+from tag2box.training.refinement import RefineConfig, refine, score_unseen
 from tag2box.training.scorer import Scorer
+from tag2box.training.scoring import score_windows
 
 SVM = InitialConfig(C=0.01, bias=1.0, rounds=20, hardest=40)
 FREE = RefineConfig(C=0.05, bias=1.0, rounds=30, top=2, tol=1e-6)
@@ -41,7 +42,7 @@ def trained(known):
 def test_hard_negative_mining_ends_at_the_svm_of_all_windows(known, trained):
     tags, (covers, weights) = known.tags, trained
     for c, cover in enumerate(covers):
-        rows = first_positives(cover, known.described.windows)
+        rows = first_positives(cover, known.described.windows, tags[:, c] == 1)
         negative = np.flatnonzero(np.repeat(tags[:, c] == -1, N_WINDOWS))
         X = known.described.X[np.concatenate([rows, negative])]
         y = np.repeat([1, -1], [len(rows), len(negative)])
@@ -56,8 +57,8 @@ def test_hard_negative_mining_ends_at_the_svm_of_all_windows(known, trained):
 
 def test_first_positives_do_not_overlap(known, trained):
     xyxy = known.described.windows.xyxy
-    for cover in trained[0]:
-        rows = first_positives(cover, known.described.windows)
+    for cover, tags in zip(trained[0], known.tags.T, strict=True):
+        rows = first_positives(cover, known.described.windows, tags == 1)
         for i in range(N_IMAGES):
             mine = rows[rows // N_WINDOWS == i]
             overlap = iou_matrix(xyxy[mine], xyxy[mine])
@@ -113,6 +114,19 @@ def test_refinement_finds_the_planted_windows(known, trained):
             images = np.flatnonzero(known.tags[:, c] == 1)
             assert (findings.rows[c] // N_WINDOWS == images).all()
             assert (findings.rows[c] % N_WINDOWS == 1 + c).mean() > 0.8
+
+
+def test_confidences_come_from_svms_that_have_not_seen_the_photo(known, trained):
+    """What is said of a photo does not depend on its tags, and is less sure than by the SVM of all photos."""
+    before = score_unseen(known, trained[0], SVM, FREE).greatest
+    tags = known.tags.copy()
+    tags[0] = -tags[0]
+    after = score_unseen(replace(known, tags=tags), trained[0], SVM, FREE).greatest
+    np.testing.assert_array_equal(before[0], after[0])
+    assert (before != after).any()
+    seen = score_windows(known.described.X, refine(known, trained[1], FREE))
+    greatest = np.maximum.reduceat(seen, known.described.offsets[:-1])
+    assert before[known.tags == 1].mean() < greatest[known.tags == 1].mean()
 
 
 @pytest.mark.parametrize("method", ["lsvm", "slsvm"])

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tag2box.cli.options import AsJson, Workers, shown
+from tag2box.cli.options import AsJson, Run, Workers, shown
 from tag2box.errors import InputError
 
 reproduce = typer.Typer(no_args_is_help=True, help="The paper's tables, ours beside theirs.")
@@ -126,3 +126,41 @@ def table3(
     Example: tag2box reproduce table3 --data VOC2007
     """
     _table_of_voc("table3", "CLASSES", data, out, seeds, workers=workers, as_json=as_json)
+
+
+Picture = Annotated[Path | None, typer.Option("--out", help="The PNG file; in RUN by default.")]
+
+
+@reproduce.command("figure2")
+def figure2(run: Run, out: Picture = None) -> None:
+    """Draw the windows nearest to the first one that the cover selects, for each class: the paper's Figure 2.
+
+    Example: tag2box reproduce figure2 --run runs/photos
+    """
+    _figure("figure2", "first_clusters", run, out)
+
+
+@reproduce.command("figure5")
+def figure5(run: Run, out: Picture = None) -> None:
+    """Draw windows of the cover (green) beside those of negative mining (red): the paper's Figure 5.
+
+    Example: tag2box reproduce figure5 --run runs/photos
+    """
+    _figure("figure5", "mined_windows", run, out)
+
+
+@reproduce.command("convergence")
+def convergence(run: Run, out: Picture = None) -> None:
+    """Draw the objective of the refinement and the number of windows it holds, round by round.
+
+    Example: tag2box reproduce convergence --run runs/photos
+    """
+    _figure("convergence", "convergence", run, out)
+
+
+def _figure(name: str, function: str, folder: Path, out: Path | None) -> None:
+    from tag2box.reproduce import figures
+
+    path = out or folder / f"{name}.png"
+    getattr(figures, function)(figures.read_song2014(folder)).save(path, "PNG")
+    typer.echo(f"Written: {path}")

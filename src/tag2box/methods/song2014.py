@@ -15,7 +15,7 @@ from tag2box.training.findings import find_best
 from tag2box.training.initial import train_initial
 from tag2box.training.known import Known
 from tag2box.training.learned import Learned
-from tag2box.training.refinement import refine
+from tag2box.training.refinement import refine, score_unseen
 from tag2box.training.scorer import Scorer
 
 
@@ -37,4 +37,9 @@ def song2014(known: Known, config: Config, run: Run) -> Learned:
     # 4. Refinement: a latent SVM with a smoothed maximum, from there.
     weights = run(refine, known, initial, config.refine)
     scorer = Scorer(weights)
-    return Learned(scorer, run(find_best, scorer, known, config.detect.vote_iou), known)
+
+    # 5. Beyond the paper, for confidences: what both SVMs say of photos that they have not seen.
+    unseen = None
+    if config.detect.confidence:
+        unseen = run(score_unseen, known, covers, config.initial, config.refine)
+    return Learned(scorer, run(find_best, scorer, known, config.detect.vote_iou, unseen), known)

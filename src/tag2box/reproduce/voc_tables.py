@@ -72,6 +72,8 @@ def row_settings(row: str, seed: int, base: Config | None = None) -> Config:
         cover=cover,
         initial=replace(config.initial, seed=seed),
         refine=refine,
+        # Tables rank by margins: to score photos by SVMs that have not seen them would be for nothing.
+        detect=replace(config.detect, confidence=False),
     )
 
 

@@ -78,12 +78,17 @@ class InitialConfig(Settings):
     seed: Seed = 0
 
 
-def first_positives(cover: Cover, windows: Windows, iou: float = 0.3) -> Rows:
-    """Covered windows in the order of selection; one that overlaps another before it in its image is out."""
+def first_positives(cover: Cover, windows: Windows, positive: NDArray[np.bool_], iou: float = 0.3) -> Rows:
+    """Covered windows of positive images in the order of selection, but those that overlap an earlier one.
+
+    positive: a mask over the images.
+    """
     kept: dict[int, list[int]] = {}
     out = []
     for image, row in zip(cover.image.tolist(), cover.covered.tolist(), strict=True):
         before = kept.setdefault(image, [])
+        if not positive[image]:
+            continue
         if row not in before and iou_matrix(windows.xyxy[[row]], windows.xyxy[before]).max(initial=0) <= iou:
             before.append(row)
             out.append(row)
@@ -107,7 +112,10 @@ def train_initial(
     described = known.described
     return train_svms(
         described.X,
-        [first_positives(cover, described.windows) for cover in covers],
+        [
+            first_positives(cover, described.windows, tags == 1)
+            for cover, tags in zip(covers, known.tags.T, strict=True)
+        ],
         [Spans.of_images(described, column == -1) for column in known.tags.T],
         config,
         workers=workers,

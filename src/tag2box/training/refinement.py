@@ -15,7 +15,7 @@ In a class's trace a round has the objective over all windows, how many were hel
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Annotated
@@ -23,6 +23,7 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
+from tag2box.cover.greedy import Cover
 from tag2box.description.record import Described
 from tag2box.mil.convex import ConvexHalf
 from tag2box.mil.losses import LOSSES, SMOOTH
@@ -32,8 +33,12 @@ from tag2box.runtime.checks import Choice, Range
 from tag2box.runtime.config import Settings
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
+from tag2box.training.folds import FOLDS, draw_folds, search_folds
+from tag2box.training.initial import InitialConfig, train_initial
 from tag2box.training.known import Known
+from tag2box.training.scorer import Scorer
 from tag2box.training.scoring import Weights, score_groups, take_rows
+from tag2box.training.unseen import Unseen
 from tag2box.windows.row_set import RowSet
 
 Floats = NDArray[np.float64]
@@ -103,6 +108,32 @@ def refine(known: Known, initial: Weights, config: RefineConfig, *, progress: Pr
         return initial
     classes = [_Class(known, initial, c, config) for c in range(known.tags.shape[1])]
     return _descend(known.described, classes, progress)
+
+
+@stage("unseen", version=1)
+def score_unseen(
+    known: Known,
+    covers: Sequence[Cover],
+    initial: InitialConfig,
+    config: RefineConfig,
+    *,
+    workers: int | None = 1,
+    progress: Progress = silent,
+) -> Unseen:
+    """What both SVMs, learned from one half of the photos, say of the other half: for confidences.
+
+    The photos of the other half count as unknown. The cover has seen all of them. Costs as much as to train
+    both on all photos.
+    """
+    fold, halves = draw_folds(len(known), initial.seed), []
+    for k in range(FOLDS):
+        half = replace(known, tags=np.where((fold != k)[:, None], known.tags, 0).astype(np.int8))
+        first = train_initial(half, covers, initial, workers=workers, progress=progress)
+        halves.append(refine(half, first, config, progress=progress))
+    nothing = Scorer(Weights.none(*halves[0].W.shape))
+    unseen = search_folds(known, fold, halves, nothing, 1.0, workers=workers).unseen
+    assert unseen is not None
+    return unseen
 
 
 def _descend(described: Described, classes: "Sequence[_Class]", progress: Progress) -> Weights:
