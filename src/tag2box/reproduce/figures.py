@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageOps
 
 from tag2box.cover.greedy import Cover
 from tag2box.cover.stage import find_covers
@@ -43,10 +43,7 @@ def first_clusters(run: RunFolder) -> Image.Image:
 
 
 def mined_windows(run: RunFolder) -> Image.Image:
-    """Figure 5: the first windows of the cover (green) and those of negative mining (red), in one photo each.
-
-    Photos in which both are about the same are left out, as are those that one of them does not reach.
-    """
+    """Figure 5: the first window of the cover (green) and that of negative mining (red), photo by photo."""
     described, tags = run.result("described"), known_tags(run.images.tags, run.config.unknown)
     other = replace(run.config.cover, initializer="negative_mining")
     mined = find_covers(described.windows, run.result("compared"), tags, run.result("degrees"), other)
@@ -74,7 +71,7 @@ def convergence(run: RunFolder) -> Image.Image:
 
 
 def _differing(ours: Cover, theirs: Cover, xyxy: NDArray[np.float32]) -> list[tuple[Any, ...]]:
-    """(image, our box, their box) of the images that both reach, the most different sizes first."""
+    """(image, our box, their box) of images that both reach by different windows, from all over the set."""
     rival = dict(zip(*(each.tolist() for each in theirs.first()), strict=True))
     pairs = [
         (image, xyxy[row], xyxy[rival[image]])
@@ -108,8 +105,8 @@ def _sheet(rows: Sequence[tuple[str, Sequence[Image.Image]]], n: int) -> Image.I
         x, y = i % 2 * width + GAP, i // 2 * height
         pen.text((x, y), name, fill=INK)
         for j, picture in enumerate(pictures):
-            picture.thumbnail((SIDE, SIDE))
-            sheet.paste(picture, (x + j * (SIDE + GAP), y + LINE + (SIDE - picture.height) // 2))
+            fitted = ImageOps.contain(picture, (SIDE, SIDE))
+            sheet.paste(fitted, (x + j * (SIDE + GAP), y + LINE + (SIDE - fitted.height) // 2))
     return sheet
 
 
