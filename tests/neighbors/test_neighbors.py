@@ -125,7 +125,7 @@ def test_no_score_is_wrong_by_more_than_the_bound(route, scale, kind):
     x = X.astype(np.float64)
     rows = CodedRows.of(X, center_of(X), route == "codes")
     slack = search._slack(offsets, rows, rows, X.shape[1])
-    best, groups = best_scores(X, offsets, rows, X, rows, slack)
+    _, best, groups = best_scores(X, offsets, rows, X, rows, slack)
     w = x - rows.center.astype(np.float64)
     score = w @ w.T - (w**2).sum(axis=1)[:, None] / 2
     for i, (a, z) in enumerate(pairwise(offsets)):

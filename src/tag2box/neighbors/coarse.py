@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.errors import InputError
-from tag2box.neighbors.kernels import encode, keep_best
+from tag2box.neighbors.kernels import Tables, encode, keep_best
 from tag2box.runtime.executor import map_threads, n_workers
 from tag2box.runtime.halves import as_float32
 
@@ -75,14 +75,12 @@ def best_scores(
     Q: NDArray[Any],
     queries: CodedRows,
     slack: Floats,
-) -> tuple[Floats, NDArray[np.uint64]]:
+) -> Tables:
     """The best score of each image for each query, and which groups of its windows may have it.
 
-    Both (n_images, n_queries), as is `slack`, what a score may be wrong by. An image without windows scores
-    minus infinity.
+    slack: (n_images, n_queries), what a score may be wrong by. Without windows an image scores minus infinity.
     """
-    best, groups = np.full(slack.shape, -np.inf, np.float32), np.zeros(slack.shape, np.uint64)
-    half = rows.size / np.float32(2)
+    tables = Tables(slack, np.full_like(slack, -np.inf), np.zeros(slack.shape, np.uint64))
     if rows.codes is None or queries.codes is None:
         product = _of_floats(X, rows.center, Q)
     else:
@@ -91,8 +89,8 @@ def best_scores(
         part = slice(a, a + ROWS)
         for t in range(0, len(Q), TILE):
             step = queries.step[t : t + TILE]
-            keep_best(product(a, t), rows.step[part], half[part], step, a, t, offsets, slack, best, groups)
-    return best, groups
+            keep_best(product(a, t), rows.step[part], rows.size[part], step, a, t, offsets, tables)
+    return tables
 
 
 def _of_floats(X: NDArray[Any], center: Floats, Q: NDArray[Any]) -> Product:

@@ -1,7 +1,7 @@
 """The loops of the search: codes of 8 bits, each image's best score, and distances in float64."""
 
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,18 +40,25 @@ def group_size(n: int) -> int:
     return max(4, (n + 63) // 64)
 
 
+class Tables(NamedTuple):
+    """(n_images, n_queries) each: what a score may be wrong by, the best score of the image so far, and a bit
+    for each group of its rows that may have it."""
+
+    slack: Floats
+    best: Floats
+    groups: NDArray[np.uint64]
+
+
 @kernel
 def keep_best(
     products: Floats,  # (n_rows or more, n_queries or more)
     step: Floats,  # (n_rows,) what a product is multiplied by, as by that of its query
-    half: Floats,  # (n_rows,) |w|²/2
+    size: Floats,  # (n_rows,) |w|²
     query_step: Floats,  # (n_queries,)
     first: int,  # the row of X that the products begin with
     at: int,  # the query
     offsets: NDArray[np.int64],
-    slack: Floats,  # (n_images, all queries), as those below: what a score may be wrong by
-    best: Floats,
-    groups: NDArray[np.uint64],  # a bit for each group of rows that may have the nearest
+    tables: Tables,
 ) -> None:
     """Enter the scores w·q - |w|²/2 of some rows into the best of each image, and into its groups."""
     n, r, image = len(query_step), 0, np.searchsorted(offsets, first, side="right") - 1
@@ -59,17 +66,18 @@ def keep_best(
     while r < len(step):
         while first + r >= offsets[image + 1]:
             image += 1
-        size = group_size(offsets[image + 1] - offsets[image])
-        group = (first + r - offsets[image]) // size
-        stop = min(len(step), min(offsets[image] + (group + 1) * size, offsets[image + 1]) - first)
+        rows = group_size(offsets[image + 1] - offsets[image])
+        group = (first + r - offsets[image]) // rows
+        stop = min(len(step), min(offsets[image] + (group + 1) * rows, offsets[image + 1]) - first)
         bit = np.uint64(1) << np.uint64(group)
         top[:] = -np.inf
         for row in range(r, stop):
-            product, s, h = products[row], step[row], half[row]
+            product, s, h = products[row], step[row], size[row] / np.float32(2)
             for q in range(n):
                 score = product[q] * query_step[q] * s - h
                 top[q] = score if score > top[q] else top[q]
-        most, room, bits = best[image, at : at + n], slack[image, at : at + n], groups[image, at : at + n]
+        most, room = tables.best[image, at : at + n], tables.slack[image, at : at + n]
+        bits = tables.groups[image, at : at + n]
         for q in range(n):
             old, wide = most[q], np.float32(2) * room[q]
             kept = bits[q] if old + wide >= top[q] else np.uint64(0)

@@ -202,7 +202,7 @@ def search_block(
     Q = X[queries]
     coded_Q = CodedRows.of(Q, coded.center, coded.codes is not None)
     slack = _slack(offsets, coded, coded_Q, X.shape[1])
-    best, groups = best_scores(X, offsets, coded, Q, coded_Q, slack)
+    _, best, groups = best_scores(X, offsets, coded, Q, coded_Q, slack)
     near = _near(best, slack, k)
     exact_Q, parts = _exact(Q), []
     for i in np.flatnonzero(near.any(axis=1)):
