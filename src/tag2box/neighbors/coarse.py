@@ -78,7 +78,7 @@ def best_scores(
 ) -> Tables:
     """The best score of each image for each query, and which groups of its windows may have it.
 
-    slack: (n_images, n_queries), what a score may be wrong by. Without windows an image scores minus infinity.
+    slack: (n_images, n_queries), what a score may be wrong by. Without windows: minus infinity.
     """
     tables = Tables(slack, np.full_like(slack, -np.inf), np.zeros(slack.shape, np.uint64))
     if rows.codes is None or queries.codes is None:
