@@ -2,6 +2,7 @@
 
 import hashlib
 import random
+from dataclasses import asdict
 
 from tag2box.corrections import CorrectionLog, State, read_state
 from tag2box.corrections.events import new_id
@@ -86,3 +87,8 @@ def random_event(name):
     if made["set"] == "box":
         made["xyxy"] = [x, y, x + rng.uniform(1, 50), y + rng.uniform(1, 50)]
     return {**made, "id": name}
+
+
+def as_dict(state):
+    """What a state says of every photo, as plain values."""
+    return {content: asdict(photo) for content, photo in state.photos.items()}

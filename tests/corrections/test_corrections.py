@@ -80,7 +80,7 @@ def test_the_last_event_about_a_thing_wins():
         "reviewed",
     )
     undone = [box(state="open"), tag("a", "cat", None), reviewed(state="open")]
-    assert State([first, second, tag("a", "cat", 1), reviewed(), *undone]).to_dict() == {}
+    assert State([first, second, tag("a", "cat", 1), reviewed(), *undone]).photos == {}
 
 
 def test_an_event_read_twice_counts_once():
@@ -98,7 +98,7 @@ def test_the_log_gives_back_what_was_appended(tmp_path):
     log.append(events[20:])
     assert list(other.read_new()) == events[20:]
     assert list(other.read_new()) == []
-    assert read_state(tmp_path).to_dict() == State(events).to_dict()
+    assert read_state(tmp_path).photos == State(events).photos
 
 
 def test_nothing_of_a_batch_is_written_where_one_is_wrong(tmp_path):
@@ -127,7 +127,7 @@ def test_a_number_without_bounds_is_a_damaged_line(tmp_path):
     events = [{**box(), "xyxy": [1, 2, 10**400, 4]}, {**box(), "time": -(10**400)}]
     (tmp_path / "corrections.jsonl").write_text("".join(map(checked_json, events)))
     with pytest.warns(UserWarning, match="2 of 2 lines are damaged"):
-        assert read_state(tmp_path).to_dict() == {}
+        assert read_state(tmp_path).photos == {}
 
 
 def test_a_line_that_is_being_written_is_damaged_until_it_is_whole(tmp_path):
@@ -226,8 +226,8 @@ def killed_and_resumed(folder, n, kills):
 def test_kills_lose_nothing(tmp_path, n, kills):
     saved = killed_and_resumed(tmp_path, n, kills)
     assert saved == [f"0-{k}" for k in range(n)]
-    expected = State(random_event(f"0-{k}") for k in range(n)).to_dict()
-    assert read_state(tmp_path).to_dict() == expected == read_state(tmp_path).to_dict()
+    expected = State(random_event(f"0-{k}") for k in range(n)).photos
+    assert read_state(tmp_path).photos == expected == read_state(tmp_path).photos
 
 
 def test_two_writers_at_once_lose_nothing(tmp_path):

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +16,11 @@ from tag2box import InputError, read_images
 from tag2box.cli import run as run_command
 from tag2box.cli.app import app
 from tag2box.data.formats import cvat
-from tag2box.errors import Tag2BoxError
 from tag2box.review.exchange import import_corrections
 from tag2box.review.session import Session
-from tag2box.run import learning
 from tag2box.run.corrections import corrected_boxes
 from tag2box.run.fitting import fit_run
 from tag2box.run.folder import RunFolder
-from tag2box.run.learning import Learning
 
 ELSEWHERE = "the corrections of 1 photos are left out"
 
@@ -118,18 +114,6 @@ def test_a_photo_that_was_replaced_has_no_corrections(run, tmp_path):
         assert client.get(at("start")).json()["left_out"]  # it follows
 
 
-def test_a_photo_under_another_name_keeps_its_corrections(run):
-    correct(run, box("toy-00", "1", kind="thing", xyxy=(10, 20, 30, 40)), reviewed("toy-00"))
-    run.images.paths[0].rename(run.images.paths[0].with_name("toy-98.png"))
-    fit_run(read_again(run), run.config, run.folder, workers=1)
-    again = RunFolder(run.folder)
-    corrected = corrected_boxes(again)
-    assert corrected.whole.tolist() == [name == "toy-98" for name in again.images.ids]
-    boxes = corrected.detections[corrected.reviewed]
-    assert (boxes.image.tolist(), boxes.xyxy.tolist()) == ([11], [[10, 20, 30, 40]])
-    assert Session(run.folder).photos([11])[0]["boxes"][0]["state"] == "accepted"
-
-
 def test_a_click_of_a_stale_page_lands_on_no_other_photo(run):
     """A photo is added before all others, the run learns again, another tab loads: numbers are others now."""
     _, client = client_of(run.folder)
@@ -213,35 +197,3 @@ def test_data_sets_of_one_name_have_runs_of_their_own(run, tmp_path, monkeypatch
     assert chosen("a") == Path("runs/photos")
     (tmp_path / "runs/photos/run.json").write_text("damaged")
     assert chosen("a") == Path("runs/photos")
-
-
-def waited(learns):
-    end = time.monotonic() + 60
-    while learns.status["state"] == "working":
-        assert time.monotonic() < end, "working for ever"
-        time.sleep(0.01)
-    return learns.status
-
-
-def full_disk():
-    raise Tag2BoxError("cannot write run/review: No space left on device")
-
-
-@pytest.mark.parametrize(
-    ("program", "done", "reason"),
-    [
-        ("print('{}')", full_disk, "No space left on device"),
-        ("print('{'); print('no JSON'); raise SystemExit('disk full')", None, "disk full"),
-        ("import sys; sys.stderr.write('x' * 10**6 + '\\nend\\n'); sys.exit(1)", None, "end"),
-    ],
-)
-def test_learning_that_fails_says_so(monkeypatch, tmp_path, program, done, reason):
-    begin = subprocess.Popen
-    monkeypatch.setattr(
-        learning.subprocess, "Popen", lambda _, **how: begin([sys.executable, "-c", program], **how)
-    )
-    learns = Learning(tmp_path, done or (lambda: None))
-    learns.start()
-    status = waited(learns)
-    assert status["state"] == "failed"
-    assert reason in status["reason"]

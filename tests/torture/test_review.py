@@ -9,7 +9,7 @@ import httpx
 import numpy as np
 import pytest
 from PIL import Image
-from tests._events import by_name, random_event
+from tests._events import as_dict, by_name, random_event
 from tests._review import Server, copied, own_run
 
 from tag2box import read_images
@@ -75,7 +75,7 @@ def test_a_thousand_events_and_kills_lose_nothing(review_run, tmp_path):
         time.sleep(rng.uniform(0, 0.02))
         servers[-1].kill()
         known = [[*tab.saved] for tab in tabs]  # nothing is said from here on
-        first, again = read_state(run).to_dict(), read_state(run).to_dict()
+        first, again = as_dict(read_state(run)), as_dict(read_state(run))
         assert first == again
         ids = {event["id"] for event in CorrectionLog(run).read_new()}
         assert ids.issuperset(known[0])
@@ -85,8 +85,8 @@ def test_a_thousand_events_and_kills_lose_nothing(review_run, tmp_path):
     assert [tab.refused for tab in tabs] == [[], []]
     assert len(servers) == KILLS + 1
     said = [{**event, "sha256": event["photo"]} for tab in tabs for event in tab.events]
-    found = read_state(run).to_dict()
-    assert _without_notes(found) == _without_notes(State(said).to_dict())
+    found = as_dict(read_state(run))
+    assert _without_notes(found) == _without_notes(as_dict(State(said)))
     log = CorrectionLog(run)
     assert len({event["id"] for event in log.read_new()}) == EVENTS
 

@@ -59,13 +59,14 @@ def collect(state: State, images: ImageSet, contents: Sequence[str]) -> Correcti
                 rows.append((i, box.xyxy, label[box.name], box.state == "accepted"))
     if not rows and not reviewed.any() and np.array_equal(tags, images.tags):
         return None
+    image, xyxy, label_of, right = zip(*rows, strict=True) if rows else ((), (), (), ())
     return Corrections(
-        image=np.array([row[0] for row in rows], np.intp),
-        xyxy=np.array([row[1] for row in rows], np.float32).reshape(-1, 4),
-        label=np.array([row[2] for row in rows], np.intp),
-        right=np.array([row[3] for row in rows], np.bool_),
-        reviewed=reviewed,
-        tags=tags,
+        np.array(image, np.intp),
+        np.array(xyxy, np.float32).reshape(-1, 4),
+        np.array(label_of, np.intp),
+        np.array(right, np.bool_),
+        reviewed,
+        tags,
     )
 
 

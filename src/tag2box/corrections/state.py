@@ -92,28 +92,12 @@ class State:
             if names
         ]
 
-    def to_dict(self) -> dict[str, Any]:
-        """All of it as plain values, in an order that does not depend on that of other photos' events."""
-        return {
-            content: {
-                "state": photo.state,
-                "tags": dict(sorted(photo.tags.items())),
-                "boxes": {key: vars(box) for key, box in sorted(photo.boxes.items())},
-            }
-            for content, photo in sorted(self.photos.items())
-        }
-
 
 def _box(event: Mapping[str, Any]) -> Box:
     original = event.get("found")
-    return Box(
-        event["class"],
-        _xyxy(event["xyxy"]),
-        event["state"],
-        (original["class"], _xyxy(original["xyxy"])) if original else None,
-        bool(event.get("random", False)),
-        str(event.get("run", "")),
-    )
+    found = (original["class"], _xyxy(original["xyxy"])) if original else None
+    random, run = bool(event.get("random", False)), str(event.get("run", ""))
+    return Box(event["class"], _xyxy(event["xyxy"]), event["state"], found, random, run)
 
 
 def _xyxy(values: Any) -> XYXY:
