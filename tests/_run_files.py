@@ -4,6 +4,7 @@ The kinds are those that a walk over real folders finds: a file of a new kind is
 to notice, unless it is among the `OUTPUTS`.
 """
 
+import json
 import pickle
 import re
 import shutil
@@ -21,7 +22,6 @@ from tag2box.config import Config
 from tag2box.corrections.log import read_state
 from tag2box.data.remote import place
 from tag2box.errors import Tag2BoxError
-from tag2box.networks import precision
 from tag2box.networks.network import load_network
 from tag2box.report.collecting import write_report
 from tag2box.review.exchange import import_corrections
@@ -30,6 +30,7 @@ from tag2box.review.teaching import load_order
 from tag2box.run.fitting import detect_run, fit_run
 from tag2box.run.folder import RunFolder, mined_windows
 from tag2box.runtime.config import read_settings
+from tag2box.runtime.files import unchecked
 from tag2box.runtime.keys import call_key
 
 # What is written for others, and never read here: the command that wrote it writes it again.
@@ -125,9 +126,10 @@ def _remote(root):
 def _precision(root):
     """What was measured before."""
     (path,) = root.glob("cache/precision-*")
-    if (speeds := precision._read(path)) is None:
-        raise Tag2BoxError("it is measured again")
-    return speeds
+    try:
+        return unchecked(json.loads(path.read_bytes()))
+    except ValueError:
+        raise Tag2BoxError("it is measured again") from None
 
 
 def _run(root):

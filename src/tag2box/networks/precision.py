@@ -4,24 +4,17 @@ A processor that offers bf16 may be slower in it than in f32, by up to four time
 (docs/features.md). The measurement takes a fraction of a second and is kept in the cache folder.
 """
 
-import hashlib
-import json
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tag2box.errors import Tag2BoxError
-from tag2box.networks.engine import PRECISIONS
 from tag2box.networks.inference import Part
 from tag2box.networks.openvino_engine import offered
-from tag2box.networks.processor import identity
-from tag2box.runtime.files import cache_folder, checked_json, unchecked, write_whole
+from tag2box.networks.processor import measured_once
 
 ROUNDS = 5
 # A lower precision must be faster than f32 by this much: else two measurements might choose differently.
@@ -55,16 +48,14 @@ def fastest(
     candidates = tuple(precision for precision in offered(device) if precision not in without)
     if len(candidates) == 1:
         return Speeds(candidates[0], {})
-    file = _file([device, candidates, *content])
-    if (known := _read(file)) is not None:
-        return known
-    parts = {precision: make(precision) for precision in candidates}
-    if "int8" in parts and not _is_faithful(parts["int8"], parts["f32"]):
-        del parts["int8"]
-    speeds = _choose(_measure(parts))
-    with suppress(Tag2BoxError):  # a cache that cannot be written costs only the next measurement
-        write_whole(file, checked_json(asdict(speeds)))
-    return speeds
+
+    def measure() -> dict[str, Any]:
+        parts = {precision: make(precision) for precision in candidates}
+        if "int8" in parts and not _is_faithful(parts["int8"], parts["f32"]):
+            del parts["int8"]
+        return asdict(_choose(_measure(parts)))
+
+    return Speeds(**(measured_once("precision", [device, candidates, *content], measure) or measure()))
 
 
 def _is_faithful(rounded: Part, exact: Part) -> bool:
@@ -98,19 +89,3 @@ def _choose(ms: Mapping[str, float]) -> Speeds:
     quickest = min(ms, key=lambda name: ms[name])
     clear = "f32" not in ms or ms[quickest] < GAIN * ms["f32"]
     return Speeds(quickest if clear else "f32", ms)
-
-
-def _file(content: Sequence[object]) -> Path:
-    import openvino
-
-    everything = json.dumps([identity(), openvino.__version__, *content])
-    return cache_folder() / f"precision-{hashlib.sha256(everything.encode()).hexdigest()[:16]}.json"
-
-
-def _read(file: Path) -> Speeds | None:
-    """What was measured before; None where there is nothing, or it is damaged: it decides on every number."""
-    try:
-        speeds = Speeds(**unchecked(json.loads(file.read_text(encoding="utf-8"))))
-        return speeds if speeds.precision in PRECISIONS and speeds.ms else None
-    except (OSError, ValueError, TypeError):
-        return None

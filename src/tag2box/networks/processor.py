@@ -13,10 +13,11 @@ import platform
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -57,29 +58,37 @@ def _limit() -> str:
 
 @lru_cache(maxsize=4)
 def _abilities(limit: str) -> Abilities:
+    measured = measured_once("processor", [limit], lambda: _measured(limit))
+    return Abilities(tuple(measured["precisions"]), measured["limit"]) if measured else Abilities(ALL)
+
+
+def measured_once(
+    name: str, key: Sequence[object], measure: Callable[[], dict[str, Any] | None]
+) -> dict[str, Any] | None:
+    """What `measure` gives on this processor with this version of OpenVINO, from the cache where it is there.
+
+    It is made again where the file was damaged, and None is not kept.
+    """
     import openvino
 
-    known = hashlib.sha256(json.dumps([identity(), limit, openvino.__version__]).encode()).hexdigest()
-    file = cache_folder() / f"processor-{known[:16]}.json"
-    with suppress(OSError, ValueError, TypeError, KeyError):
-        stored = unchecked(json.loads(file.read_text(encoding="utf-8")))
-        return Abilities(tuple(stored["precisions"]), str(stored["limit"]))
-    measured = _measured(limit)
-    if measured is None:
-        return Abilities(ALL)
-    with suppress(Tag2BoxError):  # a cache that cannot be written costs only the next measurement
-        write_whole(file, checked_json(measured._asdict()))
+    everything = hashlib.sha256(json.dumps([identity(), openvino.__version__, *key]).encode()).hexdigest()
+    file = cache_folder() / f"{name}-{everything[:16]}.json"
+    with suppress(OSError, ValueError, TypeError):
+        return unchecked(json.loads(file.read_text(encoding="utf-8")))
+    if (measured := measure()) is not None:
+        with suppress(Tag2BoxError):  # a cache that cannot be written costs only the next measurement
+            write_whole(file, checked_json(measured))
     return measured
 
 
-def _measured(limit: str) -> Abilities | None:
+def _measured(limit: str) -> dict[str, Any] | None:
     """What the canary says, held below AMX where it dies without; None where it could not be run."""
     lived, precisions = run_canary({})
     if not lived and not limit:
         lived, below = run_canary({VARIABLES[0]: CAP})
         if lived:
-            return Abilities(below, CAP)
-    return Abilities(precisions) if "f32" in precisions else None
+            return {"precisions": below, "limit": CAP}
+    return {"precisions": precisions, "limit": ""} if "f32" in precisions else None
 
 
 def run_canary(environment: dict[str, str]) -> tuple[bool, tuple[str, ...]]:
