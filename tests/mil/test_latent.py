@@ -136,14 +136,6 @@ def test_csr_is_dense(Model, intercept):
     assert thin.coef_[0, 2] == 0
 
 
-def test_intercept_scaling_is_a_constant_feature():
-    bags, y = some_bags()
-    X = np.hstack([bags.X, np.full((bags.n_instances, 1), 10.0)])
-    a = LatentSVC(intercept_scaling=10.0, tol=1e-8).fit(bags, y)
-    b = LatentSVC(fit_intercept=False, tol=1e-8).fit(Bags(X, bags.offsets), y)
-    np.testing.assert_allclose(a.intercept_[0], 10 * b.coef_[0, -1], atol=1e-4)
-
-
 @pytest.mark.parametrize("Model", MODELS)
 def test_more_than_two_classes_are_one_against_the_rest(Model):
     bags, _ = some_bags(45, seed=8)
@@ -200,10 +192,6 @@ def bad(**parameters):
         (lambda bags, y: LatentSVC().fit(bags, y, sample_weight=[1.0]), "one entry per bag"),
         (lambda bags, y: LatentSVC().fit(bags, y, sample_weight=-np.ones(len(y))), "not negative"),
         (lambda bags, y: LatentSVC().fit(bags, y, sample_weight=(y > 0) * 1.0), "on one side"),
-        (
-            lambda bags, y: LatentSVC().fit(bags, y).predict([np.ones((2, 3))]),
-            "3 features, but",
-        ),
     ],
 )
 def test_bad_input_gets_one_clear_line(call, says):

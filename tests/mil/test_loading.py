@@ -116,7 +116,6 @@ def test_real_sets_are_loaded(mil_folder):
         ("t.csv", "", "cannot be read"),
         ("t.svm", "0:1 1:2\n", "cannot be read as .svm"),
         ("t.svm", "0:1:1 0:2\n", "counted from 1"),
-        ("t.arff", "@relation r\n@data\n", "cannot be read|no column"),
         ("t.mat", "no matlab", "cannot be read as .mat"),
         ("t.npz", "no zip", "cannot be read as .npz"),
         ("t.txt", "1 2 3", "is none of"),

@@ -158,15 +158,6 @@ def test_miles_takes_the_nearest_instance(toy):
     np.testing.assert_allclose(rows, expected)
 
 
-def test_gamma_of_scale_is_that_of_svc(toy):
-    bags, y = toy
-    X = sparse.csr_array(np.where(np.abs(bags.X) > 1, bags.X, 0))
-    for kind in (bags.X, X):
-        assert MILES().fit(Bags(kind, bags.offsets)).gamma_ == pytest.approx(
-            SVC().fit(kind, np.repeat(y, bags.sizes))._gamma
-        )
-
-
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array])
 def test_statistics_are_those_of_numpy(toy, kind):
     X = np.where(toy[0].X > 0.3, toy[0].X, 0) - (toy[0].X < -1)
@@ -230,13 +221,6 @@ def test_three_classes(name):
     model = clone(MACHINES[name]).fit(bags, y)
     assert model.decision_function(bags).shape == (45, 3)
     assert model.score(bags, y) > 0.8
-
-
-def test_a_weight_of_two_is_the_bag_twice(toy):
-    bags, y = toy
-    model = BagWrapper(SVC(kernel="linear"))
-    twice = model.fit(bags[np.r_[:40, :40]], np.r_[y, y]).decision_function(bags)
-    np.testing.assert_allclose(model.fit(bags, y, np.full(40, 2.0)).decision_function(bags), twice, atol=1e-2)
 
 
 def test_the_choice_is_that_of_a_grid_search(toy):
