@@ -39,7 +39,7 @@ def test_maps_of_an_object_are_trusted_and_those_of_a_texture_are_not():
     assert thing.beside[0] < 0.15
     assert texture.beside[0] > 0.8
     assert thing.prior > 4
-    assert texture.prior < 1
+    assert texture.prior == LEAST
 
 
 def test_the_choice_does_not_depend_on_workers():
