@@ -12,6 +12,7 @@ mean of all sets, and the value that is best in the mean of the others.
 
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -47,26 +48,20 @@ MODULES = {"extents": extents, "prior": prior}
 
 
 def learned(run, option, value):
-    """The boxes of a run by another value, (n, 4) of each class."""
+    """The boxes of a run by another value, (n, 4) of each class; details stay as the run chose them."""
     described, config = run.result("described"), run.config
     module, name = option.split(".")
-    if module == "extents":
-        findings = run.result("findings")
-    else:
-        if module == "prior":
-            config = replace(config, two_stream=replace(config.two_stream, prior="auto"))
+    if module not in MODULES:
+        config = read_settings(config, None, [f"{option}={value}"])
+    if module == "prior":
+        config = replace(config, two_stream=replace(config.two_stream, prior="auto"))
+    with patch.object(MODULES[module], name, value) if module in MODULES else nullcontext():
+        if module == "extents":
+            findings = run.result("findings")
         else:
-            config = read_settings(config, None, [f"{option}={value}"])
-        known = Known(described, known_tags(run.images.tags, config.unknown))
-        if module == "prior":
-            with patch.object(MODULES[module], name, value):
-                findings = METHODS[config.method](known, config, InMemory()).findings
-        else:
+            known = Known(described, known_tags(run.images.tags, config.unknown))
             findings = METHODS[config.method](known, config, InMemory()).findings
-    if module != "extents":
-        return extents.fit_extents(run.images, findings, described).boxes
-    with patch.object(extents, name, value):
-        return extents.fit_extents(run.images, findings, described).boxes
+        return extents.fit_extents(findings, described).boxes
 
 
 def figure(run, truth, boxes):

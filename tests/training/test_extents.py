@@ -51,6 +51,16 @@ def test_boxes_stay_where_nothing_surely_tells_their_extent():
     assert choose_growth(np.full_like(drops, np.nan)) == 0
 
 
+def test_lightness_goes_from_black_to_white():
+    gray = np.repeat(np.arange(0, 256, 15, dtype=np.uint8)[:, None, None], 30, axis=0) * np.ones(
+        (1, 9, 3), np.uint8
+    )
+    light = lightness(gray)[15::30, 4].astype(int)
+    assert light[0] == 0
+    assert light[-1] == 255
+    assert (np.diff(light) > 5).all()
+
+
 def test_boxes_that_are_too_small_or_at_the_border_are_no_trouble():
     rgb, _ = photo(np.random.default_rng(0))
     boxes = np.array([[0, 0, 240, 180], [-1, -1, 3, 3], [50, 50, 50 + LEAST - 1, 150], [239, 100, 300, 180]])

@@ -167,7 +167,7 @@ def check_maps(settings: DescriptionConfig) -> None:
 
 def lightness(rgb: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The lightness of a photo, a little blurred, in 255 steps."""
-    light = convert(blur(rgb, LIGHT_BLUR), "lab")[0] * np.float32(2.55)
+    light = convert(blur(rgb, LIGHT_BLUR), "lab")[0]  # from 0 to 255
     return np.asarray(np.clip(np.rint(light), 0, 255), np.uint8)
 
 
