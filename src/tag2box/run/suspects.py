@@ -10,6 +10,7 @@ from tag2box.corrections import PhotoCorrections
 from tag2box.images import known_tags
 from tag2box.run.corrections import read_corrections
 from tag2box.run.folder import RunFolder
+from tag2box.training.tag_scores import TagScores
 
 # What is odd with this probability is pointed out to those who did not ask.
 LIKELY = 0.9
@@ -23,7 +24,7 @@ class Suspects:
         self._tags = known_tags(run.images.tags, run.config.unknown)
         self._doubt, self._odd = np.zeros(self._tags.shape), np.zeros(self._tags.shape, np.bool_)
         if run.has("tag_scores"):
-            scores = run.result("tag_scores")
+            scores: TagScores = run.result("tag_scores")
             self._doubt, self._odd = scores.suspicion(self._tags), scores.odd(self._tags)
         self._unseen = np.ones(self._tags.shape, np.bool_)
 
