@@ -10,7 +10,7 @@ from tag2box import Config, read_images
 from tag2box.cli.app import app
 from tag2box.errors import InputError
 from tag2box.reproduce import figures
-from tag2box.run.folder import fit_run
+from tag2box.run.fitting import fit_run
 from tag2box.runtime.config import read_settings
 
 
