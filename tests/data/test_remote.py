@@ -179,14 +179,14 @@ def test_what_changed_behind_a_server_is_read_anew(saying):
 
 
 def test_a_photo_is_fetched_at_each_reading_but_by_the_cache_of_fsspec(cache):
-    """That one asks how long the file is, by a request whose answer it leaves unread."""
-    for address, times in {"http://{}/a.bmp": 3, "filecache::http://{}/a.bmp": 2}.items():
+    """Newer versions of that ask how long the file is first, by a request whose answer they leave unread."""
+    for address, times in {"http://{}/a.bmp": [3], "filecache::http://{}/a.bmp": [1, 2]}.items():
         changing = Changing()
         changing.put("/a.bmp", flat(RED))
         with serving(changing) as host:
             for _ in range(3):
                 assert read_image(place(address.format(host)))[0, 0].tolist() == list(RED)
-        assert sum(verb == "GET" for verb, *_ in changing.asked) == times, address
+        assert sum(verb == "GET" for verb, *_ in changing.asked) in times, address
     assert list((cache / "photos").iterdir())
 
 
