@@ -59,7 +59,7 @@ def test_an_error_is_one_line_and_its_status(monkeypatch, capsys, tmp_path):
 
 # The order of the data: a room may use what stands before it, never what comes after.
 ROOMS = (
-    *("errors", "names", "runtime", "boxes", "images"),
+    *("_version", "errors", "names", "runtime", "boxes", "images"),
     *("data", "corrections", "windows", "networks", "description"),
     *("neighbors", "cover", "mil", "training"),
     *("detector", "detection", "evaluation", "config", "methods", "pipeline", "run", "exports"),

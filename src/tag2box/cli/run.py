@@ -76,7 +76,6 @@ def run(
     """
     from tag2box.data.first_look import PhotoFacts, look_from
     from tag2box.data.reading import read_images
-    from tag2box.run.costs import estimate, timed
     from tag2box.run.fitting import fit_prepared
     from tag2box.run.settings import prepare
     from tag2box.runtime.cluster import using
@@ -89,16 +88,15 @@ def run(
         typer.echo(str(look_from(images, [PhotoFacts()] * len(images))))
     with shown() as progress, using(cluster, folder):
         start = prepare(images, settings, folder)
-        n_images, n_classes = start.images.tags.shape
-        cost = estimate(n_images, n_classes, start.config, workers, taken=timed(start.description, n_images))
+        cost = _cost(start, folder, workers)
         if not as_json:
             _announce(start, cost, folder, verbose)
         result = fit_prepared(start, folder, on_error=on_error, workers=workers, progress=progress)
     tell_odd(result.look, as_json)
     answer = {
         "run": str(folder),
-        "images": n_images,
-        "classes": list(start.images.classes),
+        "images": len(result.images),
+        "classes": list(result.images.classes),
         "left_out": list(start.left_out),
         "precision": start.precision,
         "expected": cost.to_dict(),
@@ -107,6 +105,16 @@ def run(
         "verdict": (verdict := _verdict(folder)).to_dict(),
     }
     say(as_json, answer, f"{_text(folder, result.costs, verbose)}\n\n{verdict}\n\n{_next(folder)}")
+
+
+def _cost(start: "Start", folder: Path, workers: int | None) -> "Estimate":
+    """What is to be expected; a photo is timed only where it will be said."""
+    from tag2box.run.costs import estimate, timed
+
+    n_images, n_classes = start.images.tags.shape
+    is_new = not (folder / "detector.npz").is_file()
+    taken = timed(start.description, n_images) if is_new else None
+    return estimate(n_images, n_classes, start.config, workers, taken=taken)
 
 
 def _verdict(folder: Path) -> "Verdict":
