@@ -21,6 +21,7 @@ from tag2box.description.resolving import DescriptionConfig, resolve
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector
 from tag2box.detector.learning import learn_network
+from tag2box.errors import InputError
 from tag2box.images import ImageSet, known_tags
 from tag2box.methods import METHODS
 from tag2box.runtime.stages import Run
@@ -64,6 +65,7 @@ def learn(
     photos = describe_photos(images.paths, description_settings(config), run)
     look = look_from(images, photos.facts)
     images, rows = _usable(images, look, on_error)
+    images = with_positives(images, config)
     hashes = tuple(photos.facts[i].sha256 for i in rows)
     described = photos.described(run, rows)
 
@@ -94,6 +96,16 @@ def learn(
     scorer, found = learned.scorer, learned.findings
     parts = images.classes, photos.description, scorer, found.calibration, found_by, found.growth, network
     return Outcome(images, hashes, look, known, tags, learned, Detector(*parts))
+
+
+def with_positives(images: ImageSet, config: Config) -> ImageSet:
+    """The images with the classes that some image has; refused where there is none."""
+    positive = (known_tags(images.tags, config.unknown) == 1).any(axis=0)
+    kept = [name for name, has_any in zip(images.classes, positive, strict=True) if has_any]
+    if not kept:
+        names = " or ".join(images.classes) or "any class"
+        raise InputError(f"no image is tagged with {names}: there is nothing to learn from")
+    return images.only(kept)
 
 
 def description_settings(config: Config) -> DescriptionConfig:

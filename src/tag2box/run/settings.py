@@ -8,7 +8,8 @@ from tag2box.description.config import FeaturesConfig
 from tag2box.description.describe import check_maps
 from tag2box.description.resolving import DescriptionConfig, measure_precision, resolve
 from tag2box.errors import InputError, Tag2BoxError
-from tag2box.images import ImageSet, known_tags
+from tag2box.images import ImageSet
+from tag2box.pipeline import with_positives
 from tag2box.runtime.config import read_resolved
 from tag2box.runtime.index import Index
 
@@ -30,11 +31,7 @@ class Start:
 
 def prepare(images: ImageSet, config: Config, folder: str | Path) -> Start:
     """Decide, once, what a run in `folder` leaves open; refused where nothing can be learned."""
-    positive = (known_tags(images.tags, config.unknown) == 1).any(axis=0)
-    kept = [name for name, has_any in zip(images.classes, positive, strict=True) if has_any]
-    if not kept:
-        names = " or ".join(images.classes) or "any class"
-        raise InputError(f"no image is tagged with {names}: there is nothing to learn from")
+    kept = with_positives(images, config)
     features, precision = _with_precision(config.features, Path(folder))
     description = resolve(config.windows, features, config.maps if config.keeps_maps else None)
     try:
@@ -42,8 +39,8 @@ def prepare(images: ImageSet, config: Config, folder: str | Path) -> Start:
     except InputError as error:
         raise InputError(f'{error}; or do without maps: method = "song2014"') from error
     config = replace(config, features=description.features, maps=description.maps or config.maps)
-    left_out = tuple(name for name in images.classes if name not in kept)
-    return Start(images.only(kept), left_out, config, description, precision)
+    left_out = tuple(name for name in images.classes if name not in kept.classes)
+    return Start(kept, left_out, config, description, precision)
 
 
 def _with_precision(asked: FeaturesConfig, folder: Path) -> tuple[FeaturesConfig, str]:
