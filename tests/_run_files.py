@@ -7,8 +7,6 @@ to notice, unless it is among the `OUTPUTS`.
 import json
 import pickle
 import re
-import shutil
-import tempfile
 import time
 import warnings
 import zipfile
@@ -31,17 +29,13 @@ from tag2box.run.fitting import detect_run, fit_run
 from tag2box.run.folder import RunFolder, mined_windows
 from tag2box.runtime.config import read_settings
 from tag2box.runtime.files import unchecked
-from tag2box.runtime.keys import call_key
 
 # What is written for others, and never read here: the command that wrote it writes it again.
-OUTPUTS = {"run report.html", "run card.md"}
-# What a finished result was made of: read only where that is damaged, to make no more than that again.
-SPARE = {"run finished *.npz"}
+OUTPUTS = {"run report.html", "run card.md", "run config.toml"}
 # A change may fall where nothing is said, as on a space or a date; most do not.
 NOTICED = 0.5
 NETWORK = "efficientnet-lite0"
 KEY = re.compile("[0-9a-f]{8,}")
-UNFINISHED = call_key("described", 0, ["unfinished"])
 
 
 def make(root):
@@ -56,9 +50,6 @@ def make(root):
     _picture(run)
     (boxes,) = write_detections(mined_windows(run), images, root / "boxes.json", "coco-instances")
     import_corrections(run, boxes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        _unfinished(run)
     with zipfile.ZipFile(root / "photos.zip", "w") as archive:
         archive.write(images.paths[0], "photo.png")
     _remote(root)
@@ -68,6 +59,8 @@ def make(root):
 def kind(path, root):
     """Files of one kind are written and read by the same lines of code."""
     where, *folders, name = path.relative_to(root).parts
+    if folders[:1] == ["arrays"]:
+        return "run arrays *.bin"
     if len(folders) == 2 and (key := KEY.search(folders[1])):
         return f"{where} {'unfinished' if key.start() else 'finished'} *{path.suffix}"
     return " ".join([where, *folders[:1], KEY.sub("*", f"*{path.suffix}" if folders else name)])
@@ -84,34 +77,6 @@ def kinds(root):
 
 def _picture(run):
     return small_picture(run.images.paths[0], THUMBNAIL, run.folder / "review" / "pictures")
-
-
-def _unfinished(run):
-    """What is done of a result in parts, after another run went on with it; what it made again is said."""
-    described = run.result("described")
-    parts, bounds = run.store.parts("described", UNFINISHED, described.ROWS), ((0, 2), (2, 6))
-    damaged = []
-    intact = dict(parts.intact(bounds, damaged.append))
-    for a, z in bounds:
-        if (a, z) not in intact:
-            warnings.warn(f"the part {a}-{z} is made again", stacklevel=1)
-            intact[a, z] = parts.add(a, z, described.part(a, z))
-    files = [
-        rows.file for rows in parts.rows.values() if rows.done
-    ]  # a photo without details has no such rows
-    return [file.read_bytes() for file in files], [intact[each] for each in bounds]
-
-
-def _in_copy(run):
-    """`_unfinished`, but the folder stays as it was: a list that was added to would hold lines twice."""
-    part = run.store.parts("described", UNFINISHED, ()).folder
-    with tempfile.TemporaryDirectory() as aside:
-        kept = shutil.copytree(part, f"{aside}/part")
-        try:
-            return _unfinished(run)
-        finally:
-            shutil.rmtree(part)
-            shutil.move(kept, part)
 
 
 def _network(root):
@@ -142,12 +107,11 @@ def _run(root):
         [run.result(stage) for stage in run.keys if run.has(stage)],
         run.detector,
         run.outdated,
-        [(images, run.store.load("detections", key)) for key, images in run.detected()],
+        [(images, run.detections(key, images)) for key, images in run.detected()],
         run.truths(),
         read_state(run.folder).to_dict(),
         load_order(run),
         _picture(run),
-        _in_copy(run),
     )
 
 
@@ -223,9 +187,7 @@ def check(root, count, seconds=60):
             if outcome not in {"right", "said", "made again"}:
                 wrong.append((str(path), at, outcome))
         table.append(f"{name}: {', '.join(f'{n} {end}' for end, n in ends.most_common())}")
-        if name in SPARE and ends.keys() != {"right"}:
-            wrong.append((name, "it is not needed", ends))
-        if name not in OUTPUTS | SPARE and ends["right"] > NOTICED * ends.total():
+        if name not in OUTPUTS and ends["right"] > NOTICED * ends.total():
             wrong.append((name, "nobody reads it, or nobody notices", ends))
     assert wrong == [], "\n".join(map(str, wrong))
     return table

@@ -195,5 +195,5 @@ def test_data_sets_of_one_name_have_runs_of_their_own(run, tmp_path, monkeypatch
     assert chosen("a") == Path("runs/photos")
     places["a"] = places["a"].rename(tmp_path / "photos")  # moved
     assert chosen("a") == Path("runs/photos")
-    (tmp_path / "runs/photos/run.json").write_text("damaged")
+    (tmp_path / "runs/photos/index.sqlite").write_text("damaged")
     assert chosen("a") == Path("runs/photos")

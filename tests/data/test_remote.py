@@ -1,6 +1,5 @@
 """Photos elsewhere: behind a server, in an archive. The same images and the same run as here."""
 
-import json
 import os
 import pickle
 import shutil
@@ -24,6 +23,7 @@ from tag2box.pipeline import Config
 from tag2box.run.fitting import fit_run
 from tag2box.run.folder import RunFolder, read_path, write_path
 from tag2box.runtime.config import read_settings
+from tag2box.runtime.index import Index
 
 pytest.importorskip("fsspec")
 pytest.importorskip("aiohttp")
@@ -125,7 +125,7 @@ def test_a_run_over_photos_elsewhere_has_the_same_results(server, toys, tmp_path
     found = {}
     for name, data in {"here": toys, "server": server}.items():
         fit_run(read_images(data), config, tmp_path / name, workers=2 if name == "server" else 1)
-        found[name] = {**contents(tmp_path / name), "run.json": b"", "card.md": b""}  # these say where from
+        found[name] = {**contents(tmp_path / name), "card.md": b""}  # it says where from
     assert found["server"] == found["here"]
     assert isinstance(RunFolder(tmp_path / "server").images.paths[0], RemotePath)
 
@@ -252,9 +252,10 @@ def test_a_password_is_used_and_not_written_down(tmp_path, toys):
         RunFolder(tmp_path / "run").set_truth(Path(f"http://me:hunter2@{host}/toys"), None, "voc07")
         signs = {authorization for _, _, authorization in changing.asked}
     assert signs == {"Basic bWU6aHVudGVyMg=="}
-    assert not [name for name, data in contents(tmp_path / "run").items() if b"hunter2" in data]
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert not [path for path in files if b"hunter2" in path.read_bytes()]
     assert "hunter2" not in (tmp_path / "run/events.jsonl").read_text()
-    stored = json.loads((tmp_path / "run/run.json").read_text())["images"]["paths"][0]["path"]
+    stored = Index(tmp_path / "run").rows("photos")[0][2]
     assert stored == f"http://***@{host}/toys/toy-00.png"
     # Read back, it is the address without a password: that may be in ~/.netrc.
     assert RunFolder(tmp_path / "run").images.paths[0].address == f"http://{host}/toys/toy-00.png"

@@ -8,9 +8,8 @@ from tests._run_files import check, kinds, make
 from tag2box import Detector, Tag2BoxError
 
 WALKED = {
-    "run run.json",
-    "run stages.json",
-    "run config.toml",
+    "run index.sqlite",
+    "run arrays *.bin",
     "run detector.npz",
     "run corrections.jsonl",
     "run events.jsonl",

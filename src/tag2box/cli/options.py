@@ -33,9 +33,10 @@ def check_on_error(value: str) -> None:
     check_choice("--on-error", value, ("skip", "fail"))
 
 
-def tell_odd(look: "Look", as_json: bool) -> None:
-    """Say what is odd about the photos, where anything is."""
-    if not as_json and (odd := look.odd()):
+def tell_odd(look: "Look", as_json: bool, before: "Look | None" = None) -> None:
+    """Say what is odd about the photos, but for what was said of them before."""
+    known = before.odd() if before else []
+    if not as_json and (odd := [line for line in look.odd() if line not in known]):
         typer.echo("\n".join(["Odd:", *(f"  {line}" for line in odd)]))
 
 

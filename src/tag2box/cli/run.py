@@ -84,15 +84,16 @@ def run(
     settings = _settings(method, objects, config, sets or ())
     images = read_images(data, tags, split, classes=classes or None, on_error=on_error)
     folder = _run_folder(out, data, images)
+    first = look_from(images, [PhotoFacts()] * len(images))  # what the tags say; the photos come later
     if not as_json:
-        typer.echo(str(look_from(images, [PhotoFacts()] * len(images))))
+        typer.echo(str(first))
     with shown() as progress, using(cluster, folder):
         start = prepare(images, settings, folder)
         cost = _cost(start, folder, workers)
         if not as_json:
             _announce(start, cost, folder, verbose)
         result = fit_prepared(start, folder, on_error=on_error, workers=workers, progress=progress)
-    tell_odd(result.look, as_json)
+    tell_odd(result.look, as_json, first)
     answer = {
         "run": str(folder),
         "images": len(result.images),

@@ -127,7 +127,8 @@ class Look:
         title = f"{self.n_images} images, {n} {'class' if n == 1 else 'classes'}"
         header = f"{'class':{width}}  positive  negative  unknown"
         rows = [f"{name:{width}}  {yes:8}  {no:8}  {unknown:7}" for name, yes, no, unknown in self.classes]
-        return "\n".join([title, header, *rows])
+        odd = self.odd()
+        return "\n".join([title, header, *rows, *(["Odd:", *(f"  {line}" for line in odd)] if odd else [])])
 
 
 def _first_lines(lines: Sequence[str]) -> list[str]:
