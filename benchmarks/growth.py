@@ -25,11 +25,12 @@ from numpy.lib.format import open_memmap
 
 from benchmarks import Line, under_key
 from tag2box.config import Config
-from tag2box.cover.compared import compare, draw_images
+from tag2box.cover.compared import compare
 from tag2box.cover.config import CoverConfig
 from tag2box.cover.degrees import Degrees, count_neighbors
 from tag2box.cover.stage import find_covers
 from tag2box.description.record import Described, Maps
+from tag2box.images import draw_images
 from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store
 from tag2box.training.activations import fit_activations

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -134,6 +135,33 @@ def test_rooms_import_only_earlier_rooms():
     for path, room, tree in modules():
         later = set(ROOMS[ROOMS.index(room) + 1 :])
         assert not later & set(rooms_imported(tree)), path
+
+
+SHARED = {"_version", "errors", "names", "boxes", "images", "runtime"}
+
+
+def doors():
+    """CONTRIBUTING's table of rooms: what each may import besides `SHARED`, and its lines at most."""
+    page = SOURCE.parents[1] / "CONTRIBUTING.md"
+    if not page.is_file():
+        pytest.skip("the package is installed, without its CONTRIBUTING.md")
+    table = re.findall(r"^\| `(\w+)` \| (.*) \| (\d+) \|$", page.read_text(), flags=re.MULTILINE)
+    return {room: (set(re.findall(r"`(\w+)`", allowed)), int(lines)) for room, allowed, lines in table}
+
+
+def test_rooms_use_their_doors_alone_and_keep_to_their_budget():
+    allowed, lines, used = doors(), Counter(), set()
+    for path, room, tree in modules():
+        lines[room] += len(path.read_text().splitlines())
+        if room in allowed:
+            others = set(rooms_imported(tree)) - SHARED - {room}
+            used |= {(room, other) for other in others}
+            assert others <= allowed[room][0], path
+    assert set(allowed) == {*set(ROOMS) - SHARED, "runtime", "tests"}
+    assert len(used) <= 100
+    assert {room: n for room, n in lines.items() if room in allowed and n > allowed[room][1]} == {}
+    tests = sum(len(path.read_text().splitlines()) for path in Path(__file__).parent.rglob("*.py"))
+    assert tests <= allowed["tests"][1]
 
 
 def test_nothing_needs_posix_to_be_imported():

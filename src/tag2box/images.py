@@ -223,3 +223,20 @@ def _among(truth: Truth, column: str, kept: NDArray[np.intp]) -> Truth:
 def known_tags(tags: NDArray[np.int8], unknown: str) -> NDArray[np.int8]:
     """`tags` with every 0 read as `unknown` says; "ignore" leaves them."""
     return np.where(tags == 0, np.int8(UNKNOWN[unknown]), tags)
+
+
+def draw_images(tags: NDArray[np.int8], most: int) -> NDArray[np.bool_]:
+    """Which images are compared, (n_images,): all, or `most` of them.
+
+    Half of these are for the classes, as many positives of each; then any others.
+    """
+    if len(tags) <= most:
+        return np.ones(len(tags), np.bool_)
+    order = np.random.default_rng(0).permutation(len(tags))
+    chosen = np.zeros(len(tags), np.bool_)
+    quota = most // (2 * tags.shape[1])
+    for column in tags.T:
+        chosen[order[column[order] == 1][:quota]] = True
+    others = order[~chosen[order]]
+    chosen[others[: most - int(chosen.sum())]] = True
+    return chosen

@@ -1,14 +1,12 @@
 """How the detector learns: gradients against differences, targets against what they promise."""
 
-import hashlib
-
 import numpy as np
 import pytest
 from PIL import Image
 from tests._convnets import random_views, random_weights
 
 from tag2box.corrections.record import Corrections
-from tag2box.description.photos import Photos
+from tag2box.description.photos import PhotoFiles
 from tag2box.detector.adam import Adam, Moments
 from tag2box.detector.calibrating import draw_held_out, fit_curves, matched
 from tag2box.detector.config import DetectorConfig
@@ -23,6 +21,9 @@ from tag2box.detector.views import see_photos
 from tag2box.errors import InputError
 from tag2box.networks.efficientnet import to_onnx, weights_file
 from tag2box.networks.openvino_engine import compiled_graph
+from tag2box.runtime.files import content_hash
+from tag2box.runtime.stages import Run
+from tag2box.runtime.store import Store
 
 SIZES_AT_CUT = [(8, 12), (4, 6)]
 
@@ -201,11 +202,12 @@ def test_regions_by_their_overlap():
 
 def test_a_photo_that_was_replaced_teaches_nothing(tmp_path):
     Image.new("RGB", (96, 64), "red").save(tmp_path / "a.png")
-    photos = Photos((tmp_path / "a.png",), (hashlib.sha256((tmp_path / "a.png").read_bytes()).hexdigest(),))
-    assert len(see_photos(photos, 128)) == 1
+    photos = PhotoFiles((tmp_path / "a.png",), (content_hash(tmp_path / "a.png"),))
+    views = [see_photos(Run(Store(tmp_path / name), workers=1), photos, 128) for name in ("one", "two")]
+    assert len(views[0].result()) == 1
     Image.new("RGB", (96, 64), "blue").save(tmp_path / "a.png")
-    with pytest.raises(InputError, match="replaced"):
-        see_photos(photos, 128)
+    with pytest.raises(InputError, match="another photo"):
+        views[1].result()
 
 
 def test_labels_of_a_mirrored_photo_are_mirrored():

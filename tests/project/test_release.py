@@ -151,6 +151,9 @@ def test_github_runs_our_own_commands(file):
     jobs = yaml.safe_load(file.read_text())["jobs"].values()
     lines = [step["run"] for job in jobs for step in job["steps"] if "run" in step]
     assert lines
+    if file.stem == "systems":  # Windows has no make: what the commands do, one by one
+        assert {"python -m tag2box demo", 'python -m pytest -q -m "not slow and not torture"'} <= set(lines)
+        return
     for line in lines:
         command, target, *options = line.split()
         assert (command, options) == ("make", ["PYTHON=python"])

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from numpy.lib.format import open_memmap
 
-from tag2box.cover.compared import compare, draw_images
+from tag2box.cover.compared import compare
 from tag2box.cover.config import CoverConfig
 from tag2box.cover.degrees import count_neighbors
 from tag2box.cover.stage import find_covers
 from tag2box.description.record import Described, Maps
+from tag2box.images import draw_images
 from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store
 from tag2box.training import agreement

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tag2box.config import Config
     from tag2box.images import ImageSet
     from tag2box.run.costs import Estimate
+    from tag2box.run.fitting import FitResult
     from tag2box.run.settings import Start
     from tag2box.run.verdict import Verdict
 
@@ -94,18 +95,25 @@ def run(
             _announce(start, cost, folder, verbose)
         result = fit_prepared(start, folder, on_error=on_error, workers=workers, progress=progress)
     tell_odd(result.look, as_json, first)
-    answer = {
+    verdict = _verdict(folder)
+    answer = _answer(start, result) | {
         "run": str(folder),
+        "expected": cost.to_dict(),
+        "verdict": verdict.to_dict(),
+    }
+    say(as_json, answer, f"{_text(folder, result.costs, verbose)}\n\n{verdict}\n\n{_next(folder)}")
+
+
+def _answer(start: "Start", result: "FitResult") -> dict[str, Any]:
+    """What was learned from, and what it cost, for JSON."""
+    return {
         "images": len(result.images),
         "classes": list(result.images.classes),
         "left_out": list(start.left_out),
         "precision": start.precision,
-        "expected": cost.to_dict(),
         "look": result.look.to_dict(),
         "stages": result.costs,
-        "verdict": (verdict := _verdict(folder)).to_dict(),
     }
-    say(as_json, answer, f"{_text(folder, result.costs, verbose)}\n\n{verdict}\n\n{_next(folder)}")
 
 
 def _cost(start: "Start", folder: Path, workers: int | None) -> "Estimate":

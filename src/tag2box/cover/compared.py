@@ -84,20 +84,3 @@ def _leading(rows: NDArray[np.float32], d: int) -> NDArray[np.float32]:
     short = np.linalg.norm(leading, axis=1, keepdims=True)
     length = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(leading * (length / np.where(short > 0, short, 1)), np.float32)
-
-
-def draw_images(tags: NDArray[np.int8], most: int) -> NDArray[np.bool_]:
-    """Which images are compared, (n_images,): all, or `most` of them.
-
-    Half of these are for the classes, as many positives of each; then any others.
-    """
-    if len(tags) <= most:
-        return np.ones(len(tags), np.bool_)
-    order = np.random.default_rng(0).permutation(len(tags))
-    chosen = np.zeros(len(tags), np.bool_)
-    quota = most // (2 * tags.shape[1])
-    for column in tags.T:
-        chosen[order[column[order] == 1][:quota]] = True
-    others = order[~chosen[order]]
-    chosen[others[: most - int(chosen.sum())]] = True
-    return chosen

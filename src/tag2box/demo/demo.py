@@ -15,10 +15,9 @@ from tag2box.run.card import write_card
 from tag2box.run.fitting import detect_run, fit_run
 from tag2box.run.folder import RunFolder, mined_windows
 from tag2box.runtime.progress import Progress, silent
-from tag2box.windows.search import WindowsConfig
 
 # Objects are large here: 200 windows miss none, and save a third of the time.
-CONFIG = Config(windows=WindowsConfig(max_windows=200))
+CONFIG = Config(windows=replace(Config().windows, max_windows=200))
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ Nothing here is ours but the code: `Config.song2014()` has the paper's settings.
 import numpy as np
 
 from tag2box.config import Config
-from tag2box.cover.compared import compare, draw_images
+from tag2box.cover.compared import compare
 from tag2box.cover.degrees import count_neighbors
 from tag2box.cover.stage import find_covers
+from tag2box.images import draw_images
 from tag2box.runtime.stages import Run
 from tag2box.training.findings import find_best
 from tag2box.training.initial import train_initial

@@ -6,11 +6,10 @@ Beyond the paper; after Bilen and Vedaldi 2016, with a frozen network. `training
 from dataclasses import replace
 
 from tag2box.config import Config
-from tag2box.description.details import Details
 from tag2box.runtime.stages import Run
 from tag2box.training.activations import fit_activations
 from tag2box.training.competition import compete
-from tag2box.training.details import choose_details, describe_details
+from tag2box.training.details import add_details
 from tag2box.training.findings import find_best
 from tag2box.training.folds import find_anew
 from tag2box.training.known import Known
@@ -26,11 +25,7 @@ from tag2box.training.two_stream import train_two_stream
 def two_stream(known: Known, config: Config, run: Run) -> Learned:
     """Maps that compete, a head of two streams, and an SVM on the boxes that they find."""
     # 0. Where objects are small, fine cells say where they are, and there are windows around them.
-    details = _details(known, config, run)
-    if details is not None and known.description is not None:
-        known = replace(
-            known, described=run.per_photo(describe_details, known.described, known.description, details)
-        )
+    known, details = add_details(known, config.maps, run)
     described, tags, maps = known.described, known.tags, config.maps
 
     # 1. Object maps: where the network's last map shows what the photos of a class share, and others lack.
@@ -68,14 +63,6 @@ def two_stream(known: Known, config: Config, run: Run) -> Learned:
     scorer = replace(scorer, weights=run(retrain, known, found, config.retrain))
     findings = run(find_best, scorer, known, config.retrain.vote_iou, found.unseen)
     return Learned(scorer, findings, known)
-
-
-def _details(known: Known, config: Config, run: Run) -> Details | None:
-    """What fine cells speak for; None where the photos or the settings do not ask them."""
-    if config.maps.details == "never" or known.description is None or not known.described.early:
-        return None
-    chosen = run(choose_details, known.described, known.tags, known.description, config.maps.details)
-    return chosen.details
 
 
 def _objectness_weight(config: Config, prior: float) -> float:

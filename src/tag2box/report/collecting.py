@@ -16,7 +16,7 @@ from tag2box.cover.greedy import Cover
 from tag2box.detection.detections import Detections
 from tag2box.evaluation.reliability import Reliability, reliability
 from tag2box.evaluation.scores import CorLoc, corloc, evaluate
-from tag2box.images import ImageSet, known_tags
+from tag2box.images import ImageSet
 from tag2box.names import first_few
 from tag2box.neighbors.search import Neighbors, group_neighbors
 from tag2box.report.content import ClassRecords, ReportContent, build_content, render_page
@@ -24,15 +24,13 @@ from tag2box.report.pictures import Sizes, contact_sheet
 from tag2box.report.tables import suspects_table
 from tag2box.run.card import card_of
 from tag2box.run.corrections import CorrectedBoxes, corrected_boxes
-from tag2box.run.folder import RunFolder
+from tag2box.run.folder import RunFolder, first_boxes
 from tag2box.run.heat_maps import heat_maps_of
 from tag2box.run.same_photos import called_as, changed_since
 from tag2box.run.suspects import read_suspects
 from tag2box.run.verdict import judge_run
 from tag2box.runtime.config import settings
 from tag2box.runtime.files import refuse_link, unchecked, write_whole
-from tag2box.training.findings import best_windows
-from tag2box.windows.search import Windows
 
 REPORT = "report.html"
 
@@ -109,29 +107,6 @@ def _with_facts_of_the_run(
         suspects=suspects_table(run.images, read_suspects(run)),
         review=f"tag2box review {shlex.quote(str(run.folder))}",
         card=card_of(run) if run.detector_sha256 else None,
-    )
-
-
-def first_boxes(run: RunFolder) -> Detections:
-    """The first box of each positive image of each class, as detections of equal score.
-
-    Of the paper's chain, the first covered window; else the best by the object maps.
-    """
-    windows = run.result("described").windows
-    if "covers" in run.keys:
-        rows = tuple(cover.first()[1] for cover in run.result("covers"))
-    else:
-        tags = known_tags(run.images.tags, run.config.unknown)
-        rows = best_windows(windows, tags, windows.by_image(run.result("competition").values)).rows
-    return window_detections(rows, windows, run.images)
-
-
-def window_detections(rows: Sequence[NDArray[np.int64]], windows: Windows, images: ImageSet) -> Detections:
-    """Windows, given by their rows for each class, as detections of equal score."""
-    row = np.concatenate([np.empty(0, np.int64), *rows])
-    label = np.repeat(np.arange(len(rows)), [len(of_class) for of_class in rows])
-    return Detections(
-        windows.image_of(row), windows.xyxy[row], np.ones(len(row)), label, images.ids, images.classes
     )
 
 

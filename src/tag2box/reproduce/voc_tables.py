@@ -22,9 +22,8 @@ from tag2box.detection.detector import Detector
 from tag2box.errors import InputError
 from tag2box.evaluation.scores import corloc, evaluate
 from tag2box.images import ImageSet
-from tag2box.report.collecting import first_boxes
 from tag2box.run.fitting import detect_run, fit_run
-from tag2box.run.folder import RunFolder, mined_windows
+from tag2box.run.folder import RunFolder, first_boxes, mined_windows
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store

@@ -6,6 +6,7 @@ RUN/arrays/         what was made of each photo             RUN/STAGE/KEY/      
 RUN/card.md         what the detector is and is not         RUN/corrections.jsonl   what a person said
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tag2box.config import Config
 from tag2box.data.reading import read_images
@@ -23,13 +25,13 @@ from tag2box.description.record import Described
 from tag2box.detection.detections import Detections
 from tag2box.detection.detector import Detector
 from tag2box.errors import Tag2BoxError
-from tag2box.images import ImageSet
+from tag2box.images import ImageSet, known_tags
 from tag2box.pipeline import stored_detections
 from tag2box.runtime.config import read_resolved
 from tag2box.runtime.files import content_hash
 from tag2box.runtime.stages import Run
 from tag2box.runtime.store import BROKEN, existing
-from tag2box.training.findings import Findings
+from tag2box.training.findings import Findings, best_windows
 
 DETECTOR = "detector.npz"
 
@@ -234,10 +236,32 @@ def mined_windows(run: RunFolder) -> Detections:
     )
 
 
+def first_boxes(run: RunFolder) -> Detections:
+    """The first box of each positive image of each class, as detections of equal score.
+
+    Of the paper's chain, the first covered window; else the best by the object maps.
+    """
+    described: Described = run.result("described")
+    if "covers" in run.keys:
+        rows = tuple(cover.first()[1] for cover in run.result("covers"))
+    else:
+        tags, objectness = known_tags(run.images.tags, run.config.unknown), run.result("competition")
+        rows = best_windows(described.windows, tags, described.by_image(objectness.values)).rows
+    return window_detections(rows, described, run.images)
+
+
+def window_detections(
+    rows: Sequence[NDArray[np.int64]], described: Described, images: ImageSet
+) -> Detections:
+    """Windows, given by their rows for each class, as detections of equal score."""
+    row = np.concatenate([np.empty(0, np.int64), *rows])
+    label = np.repeat(np.arange(len(rows)), [len(of_class) for of_class in rows])
+    xyxy = described.windows.xyxy[row]
+    return Detections(described.image_of(row), xyxy, np.ones(len(row)), label, images.ids, images.classes)
+
+
 def content_name(ids: Sequence[str], hashes: Sequence[str]) -> str:
     """A short name of photos by what they are called and what is in them."""
-    import hashlib
-
     return hashlib.sha256("\n".join([*ids, *hashes]).encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 

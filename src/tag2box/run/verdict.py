@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import iou_matrix
+from tag2box.description.record import Described
 from tag2box.images import known_tags
 from tag2box.run.folder import RunFolder
 from tag2box.run.suspects import LIKELY, read_suspects
 from tag2box.training.confidence import CLASS_ERROR
 from tag2box.training.findings import best_windows
-from tag2box.windows.record import Windows
 
 Boxes = NDArray[np.float32]
 
@@ -103,16 +103,17 @@ def judge_run(run: RunFolder) -> Verdict:
     """The verdict on a finished run, from its boxes and tags alone."""
     images, findings = run.images, run.findings
     tags = known_tags(images.tags, run.config.unknown)
-    windows = run.result("described").windows
+    described: Described = run.result("described")
+    windows = described.windows
     classes = []
     for c, name in enumerate(images.classes):
         photos = windows.image_of(findings.rows[c])
         if not len(photos) and run.last_stage == "corrected":
             continue  # a person has judged all of them
-        boxes = findings.boxes[c] / np.tile(windows.sizes[photos], 2)
+        boxes = (findings.boxes[c] / np.tile(windows.sizes[photos], 2)).astype(np.float32)
         right = float(findings.confidence[c].mean()) if len(boxes) else 0.0
         hinted = run.config.maps.details == "always"
-        wrong, advice = _odd(boxes, _larger(run, windows, tags, c), tags, c, images.classes, hinted=hinted)
+        wrong, advice = _odd(boxes, _larger(run, described, tags, c), tags, c, images.classes, hinted=hinted)
         if right < GOOD and not advice:
             advice = REVIEW
         spread = float(CLASS_ERROR * np.sqrt(right * (1 - right)))
@@ -191,12 +192,12 @@ def _same_place(boxes: Boxes) -> float:
     return float((same.sum() - len(few)) / (len(few) * (len(few) - 1)))
 
 
-def _larger(run: RunFolder, windows: Windows, tags: NDArray[np.int8], c: int) -> float:
+def _larger(run: RunFolder, described: Described, tags: NDArray[np.int8], c: int) -> float:
     """How many times larger than the box the object map's best window is, in the median; 1 without maps."""
     if "competition" not in run.keys or run.last_stage == "corrected":
         return 1.0
     column = run.result("competition").values[:, [c]]
-    best = best_windows(windows, tags[:, [c]], windows.by_image(column)).boxes[0]
+    best = best_windows(described.windows, tags[:, [c]], described.by_image(column)).boxes[0]
     boxes = run.findings.boxes[c]
     if len(best) != len(boxes) or not len(best):
         return 1.0

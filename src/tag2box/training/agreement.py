@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fclusterdata
 
 from tag2box.boxes import iou_matrix
-from tag2box.cover.compared import draw_images
 from tag2box.description.record import Described
+from tag2box.images import draw_images
 from tag2box.runtime.blas import one_thread
 
 Floats = NDArray[np.float64]

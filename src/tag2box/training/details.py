@@ -31,10 +31,11 @@ from tag2box.runtime.blas import one_thread
 from tag2box.runtime.executor import map_ordered, map_threads
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
-from tag2box.runtime.stages import stage
+from tag2box.runtime.stages import Run, stage
 from tag2box.training.activations import fit_activations
 from tag2box.training.agreement import agreement
 from tag2box.training.competition import compete
+from tag2box.training.known import Known
 from tag2box.training.object_maps import fit_object_maps, measure_all
 
 Floats = NDArray[np.float64]
@@ -56,6 +57,19 @@ class DetailsChoice:
 
     agreement: Floats
     details: Details | None
+
+
+def add_details(known: Known, maps: MapsConfig, run: Run) -> tuple[Known, Details | None]:
+    """Windows where fine cells stand out, and what those speak for; None where nobody asks them."""
+    description = known.description
+    if maps.details == "never" or description is None or not known.described.early:
+        return known, None
+    details = run(choose_details, known.described, known.tags, description, maps.details).details
+    if details is None:
+        return known, None
+    return replace(
+        known, described=run.per_photo(describe_details, known.described, description, details)
+    ), details
 
 
 @stage("details", version=5)

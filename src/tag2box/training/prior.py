@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tag2box.boxes import area
-from tag2box.cover.compared import draw_images
 from tag2box.description.record import Described
+from tag2box.images import draw_images
 from tag2box.runtime.packing import stored
 from tag2box.runtime.progress import Progress, silent
 from tag2box.runtime.stages import stage
