@@ -23,6 +23,7 @@ from tag2box.errors import InputError, Tag2BoxError
 
 if TYPE_CHECKING:
     from tag2box.config import Config
+    from tag2box.data.first_look import Look
     from tag2box.images import ImageSet
     from tag2box.run.costs import Estimate
     from tag2box.run.fitting import FitResult
@@ -75,7 +76,6 @@ def run(
 
     Example: tag2box run photos --tags tags.csv --out runs/photos
     """
-    from tag2box.data.first_look import PhotoFacts, look_from
     from tag2box.data.reading import read_images
     from tag2box.run.fitting import fit_prepared
     from tag2box.run.settings import prepare
@@ -85,9 +85,7 @@ def run(
     settings = _settings(method, objects, config, sets or ())
     images = read_images(data, tags, split, classes=classes or None, on_error=on_error)
     folder = _run_folder(out, data, images)
-    first = look_from(images, [PhotoFacts()] * len(images))  # what the tags say; the photos come later
-    if not as_json:
-        typer.echo(str(first))
+    first = _tell_tags(images, as_json)
     with shown() as progress, using(cluster, folder):
         start = prepare(images, settings, folder)
         cost = _cost(start, folder, workers)
@@ -102,6 +100,16 @@ def run(
         "verdict": verdict.to_dict(),
     }
     say(as_json, answer, f"{_text(folder, result.costs, verbose)}\n\n{verdict}\n\n{_next(folder)}")
+
+
+def _tell_tags(images: "ImageSet", as_json: bool) -> "Look":
+    """Say what the tags are; what is odd of the photos is known when they were read."""
+    from tag2box.data.first_look import PhotoFacts, look_from
+
+    first = look_from(images, [PhotoFacts()] * len(images))
+    if not as_json:
+        typer.echo(str(first))
+    return first
 
 
 def _answer(start: "Start", result: "FitResult") -> dict[str, Any]:
