@@ -212,6 +212,20 @@ def test_nothing_is_keyed_by_where_it_is(images, tmp_path):
     assert len(detect_run(folder, here, workers=1)[0])
 
 
+def test_a_detector_of_others_opens_no_network_that_the_user_never_named(run, images, tmp_path, monkeypatch):
+    """Whoever made it chose the path, and the hash beside it."""
+    pytest.importorskip("onnx")
+    network = write_cnn(tmp_path / "net.onnx")
+    sets = [*FAST[:2], "features.dimensions=8", "features.mode=pool", "features.precision=f32"]
+    config = read_settings(Config(), None, [*sets, f"features.network={network}"])
+    fit_run(images, config, tmp_path / "run", workers=1)
+    detector = RunFolder(tmp_path / "run").detector
+    assert len(detector.detect(images.paths[0]).classes) == 1  # the user has named it
+    monkeypatch.setenv("TAG2BOX_CACHE", str(tmp_path / "another user"))
+    with pytest.raises(InputError, match="never used on this machine"):
+        detector.detect(images.paths[0])
+
+
 def test_truth_changes_nothing(run, images, tmp_path):
     """True boxes, one of the class in every photo, leave every byte as it is."""
     n = len(images)

@@ -187,53 +187,71 @@ def make_of_each(
     """
     for sha256 in store.check():
         run.note("damaged", photo=sha256[:12], of=store.kind)
-    facts: dict[int, PhotoFacts] = dict(known)
-    waiting: deque[tuple[int, str, Rows | None]] = deque()  # photos at work or at hand, in order
-    taken: set[str] = set()
     start, before = time.monotonic(), len(store)
-
-    def store_at_hand() -> None:
-        while waiting and (record := waiting[0][2]) is not None:
-            i, sha256, _ = waiting.popleft()
-            store.add(sha256, record.to_rows())
-            run.progress(label, i + 1, len(paths))
-
-    def new_photos() -> Iterator[Photo]:
-        for i, path in enumerate(paths):
-            try:
-                photo = None if i in facts else read_photo(path)
-                if photo is not None:
-                    facts[i] = PhotoFacts(sha256=photo.sha256)
-                sha256 = facts[i].sha256
-                if facts[i].reason or sha256 in store or sha256 in taken:
-                    continue
-                record = ready(sha256) if ready else None
-                if record is None:
-                    photo = photo or read_again(path, sha256)
-            except InputError as error:
-                facts[i] = PhotoFacts(reason=_reason(error, path))
-                continue
-            taken.add(sha256)
-            waiting.append((i, sha256, record))
-            store_at_hand()
-            if record is None and photo is not None:
-                yield photo
-
+    tell = partial(run.progress, label)
+    queue = _PhotoQueue(paths, store, dict(known), ready or (lambda _: None), tell)
+    attempt = partial(_attempt, function)
     try:
-        for result in map_ordered(
-            partial(_attempt, function), new_photos(), workers=run.workers, n=len(paths)
-        ):
-            i, sha256, _ = waiting.popleft()
-            if isinstance(result, InputError):
-                facts[i] = facts[i]._replace(reason=_reason(result, paths[i]))
-            else:
-                store.add(sha256, result.to_rows())
-            run.progress(label, i + 1, len(paths))
-            store_at_hand()
+        for result in map_ordered(attempt, queue.new_photos(), workers=run.workers, n=len(paths)):
+            queue.take(result)
     finally:
         store.close()
     run.count_photos(label, len(store) - before, len(paths), time.monotonic() - start)
-    return _complete([facts[i] for i in range(len(paths))], store)
+    return _complete([queue.facts[i] for i in range(len(paths))], store)
+
+
+class _PhotoQueue:
+    """Photos that are read, at work or at hand, in order: what is made of them is stored in this order."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        store: PhotoStore,
+        facts: dict[int, PhotoFacts],
+        ready: Callable[[str], Rows | None],
+        tell: Callable[[int, int], None],
+    ) -> None:
+        self.paths, self.store, self.facts, self.ready, self.tell = paths, store, facts, ready, tell
+        self._waiting: deque[tuple[int, str, Rows | None]] = deque()
+        self._taken: set[str] = set()
+
+    def new_photos(self) -> Iterator[Photo]:
+        """Read the photos; those of which nothing is stored, or at hand, are to be worked on."""
+        for i, path in enumerate(self.paths):
+            try:
+                photo = None if i in self.facts else read_photo(path)
+                if photo is not None:
+                    self.facts[i] = PhotoFacts(sha256=photo.sha256)
+                sha256 = self.facts[i].sha256
+                if self.facts[i].reason or sha256 in self.store or sha256 in self._taken:
+                    continue
+                record = self.ready(sha256)
+                if record is None:
+                    photo = photo or read_again(path, sha256)
+            except InputError as error:
+                self.facts[i] = PhotoFacts(reason=_reason(error, path))
+                continue
+            self._taken.add(sha256)
+            self._waiting.append((i, sha256, record))
+            self._store_at_hand()
+            if record is None and photo is not None:
+                yield photo
+
+    def take(self, result: Rows | InputError) -> None:
+        """Store what was made of the first photo that is at work, or note why it cannot be used."""
+        i, sha256, _ = self._waiting.popleft()
+        if isinstance(result, InputError):
+            self.facts[i] = self.facts[i]._replace(reason=_reason(result, self.paths[i]))
+        else:
+            self.store.add(sha256, result.to_rows())
+        self.tell(i + 1, len(self.paths))
+        self._store_at_hand()
+
+    def _store_at_hand(self) -> None:
+        while self._waiting and (record := self._waiting[0][2]) is not None:
+            i, sha256, _ = self._waiting.popleft()
+            self.store.add(sha256, record.to_rows())
+            self.tell(i + 1, len(self.paths))
 
 
 def _reason(error: InputError, path: Path) -> str:

@@ -17,6 +17,7 @@ from tag2box.networks.engine import EngineOptions
 from tag2box.networks.inference import Part
 from tag2box.networks.network import Network, load_network, network_hash
 from tag2box.networks.precision import Speeds, fastest
+from tag2box.networks.trust import trusted_network
 from tag2box.runtime.files import known_hash
 from tag2box.runtime.packing import stored
 from tag2box.windows.search import WindowsConfig
@@ -61,7 +62,8 @@ class DescriptionConfig:
         return [self.windows, replace(self.features, network=""), maps, self.network]
 
     def check_network(self) -> None:
-        """Raise an `InputError` if the network is not the one of training."""
+        """Raise an `InputError` if the network is not that of training, or none that the user has named."""
+        trusted_network(self.features.network)
         if network_hash(network_of(self.features)) != self.network:
             raise InputError(
                 f"the network {self.features.network}, its weights or its TOML are not those that this "

@@ -9,6 +9,7 @@ from tag2box.description.describe import check_maps
 from tag2box.description.resolving import DescriptionConfig, measure_precision, resolve
 from tag2box.errors import InputError, Tag2BoxError
 from tag2box.images import ImageSet
+from tag2box.networks.trust import trust_network
 from tag2box.pipeline import with_positives
 from tag2box.runtime.config import read_resolved
 from tag2box.runtime.index import Index
@@ -33,6 +34,7 @@ def prepare(images: ImageSet, config: Config, folder: str | Path) -> Start:
     """Decide, once, what a run in `folder` leaves open; refused where nothing can be learned."""
     kept = with_positives(images, config)
     features, precision = _with_precision(config.features, Path(folder))
+    trust_network(features.network)
     description = resolve(config.windows, features, config.maps if config.keeps_maps else None)
     try:
         check_maps(description)
