@@ -109,7 +109,7 @@ def _run(root):
         run.outdated,
         [(images, run.detections(key, images)) for key, images in run.detected()],
         run.truths(),
-        read_state(run.folder).to_dict(),
+        read_state(run.folder).photos,
         load_order(run),
         _picture(run),
     )

@@ -27,7 +27,7 @@ from tag2box.runtime.config import read_settings, settings
 SOURCE = Path(t2b.__file__).parent
 STAGES = ("described", "details", "activations", "object_maps", "objectness", "competition", "prior")
 STAGES += ("two_stream", "boxes", "folds", "retrained", "findings", "extents", "tag_scores")
-PAPER = ("described", "compared", "degrees", "covers", "initial", "refined", "findings")
+PAPER = ("described", "compared", "degrees", "covers", "initial", "refined", "unseen", "findings")
 CONFIG = read_settings(Config(), None, FAST)
 SONG = read_settings(Config.song2014(), None, FAST)
 

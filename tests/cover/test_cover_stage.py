@@ -5,12 +5,12 @@ import pytest
 from tests._planted import N_IMAGES, N_WINDOWS, D, planted
 
 from tag2box import cover_graph, greedy_cover, group_neighbors, negative_mining
-from tag2box.cover.compared import Compared, compare, draw_images
+from tag2box.cover.compared import Compared, compare
 from tag2box.cover.config import CoverConfig
 from tag2box.cover.degrees import Degrees, count_neighbors
 from tag2box.cover.stage import find_covers
 from tag2box.description.record import Described
-from tag2box.images import known_tags
+from tag2box.images import draw_images, known_tags
 from tag2box.runtime import stages
 from tag2box.runtime.stages import Run
 from tag2box.runtime.store import Store

@@ -141,6 +141,7 @@ def test_rows_of_others_stand_below_ours(cells):
 
 # What the paper and its release say, setting by setting.
 OF_THE_PAPER = {
+    "detect.by": "windows",
     "method": "song2014",
     "unknown": "positive",
     "windows.n_search": 2000,

@@ -97,7 +97,7 @@ def test_correct_by_mouse(page, run):
     assert len(page.saved().photo("toy-02").boxes) == 2
     for _ in range(5):
         page.find("[data-do=undo]").click()
-    assert page.saved().to_dict() == {}
+    assert page.saved().photos == {}
     page.find("[data-do=redo]").click()
     assert page.saved().photo("toy-02").accepted() == [accepted]
     Select(page.find("#box-list select")).select_by_visible_text("other")
@@ -180,7 +180,7 @@ def test_correct_by_keys_alone(page, run):
     page.press("x")
     assert [b.state for b in page.saved().photo("toy-04").boxes.values()] == ["rejected"]
     page.press("u")
-    assert page.saved().to_dict() == {}
+    assert page.saved().photos == {}
     page.press("r", "d", "d")  # redo; a new box in the middle
     (fresh,) = page.saved().photo("toy-04").accepted()
     assert fresh.xyxy == (24, 24, 72, 72)
@@ -252,7 +252,7 @@ def test_reload_restart_learn_again(run, browser):
     server.kill()
     page.press("s")  # nobody is there: the page does not say that it is saved
     page.until(lambda: "not saved" in page.text("#saved"))
-    assert by_name(run).to_dict() == before.to_dict()
+    assert by_name(run).photos == before.photos
     again = Server(run)
     try:
         page.open(again.address)
@@ -338,7 +338,7 @@ def test_who_checks_tags_is_told_where_none_looks_wrong(monkeypatch, page, run):
         assert not page.find("[data-do=keepTag]").is_displayed()
         place = page.text("#place")
         page.press(Keys.ESCAPE, "y", "w")  # nothing was asked: nothing is said
-        assert page.saved().to_dict() == {}
+        assert page.saved().photos == {}
         assert page.text("#place") == place
     assert page.problems() == []
 

@@ -22,7 +22,7 @@ from tag2box.runtime.checks import Choice, Range, conform
 BOX_STATES = ("accepted", "rejected", "open")
 PHOTO_STATES = ("reviewed", "skipped", "open")
 # Numbers come from files and requests of others: none is beyond what a photo or a clock may have.
-Box = Annotated[tuple[Annotated[float, Range(-1e6, 1e6)], ...], Range(4, 4)]
+Box = Annotated[tuple[Annotated[float, Range(-1_000_000, 1_000_000)], ...], Range(4, 4)]
 Seconds = Annotated[float, Range(-1e12, 1e12)]
 # What every event has, what one that sets a thing has too, and what may be missing or null.
 ALWAYS = {"id": str, "sha256": str, "photo": str}

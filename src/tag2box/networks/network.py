@@ -36,7 +36,7 @@ GRAPH_VERSION = 1
 # A protocol buffer writes where a tensor lies as {"location": file}: the key, then the length of the name in
 # one or two bytes of which the first may have its highest bit set, then the name.
 LOCATION = re.compile(rb"\x0a\x08location\x12([\x80-\xff]?[\x00-\x7f])", re.DOTALL)
-Color = Annotated[tuple[Annotated[float, Range(-1e6, 1e6)], ...], Range(3, 3)]
+Color = Annotated[tuple[Annotated[float, Range(-1_000_000, 1_000_000)], ...], Range(3, 3)]
 Tokens = Annotated[int, Range(0, 512)]
 Side = Annotated[int, Range(16, 4096)]
 # What a TOML may say.
