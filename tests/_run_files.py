@@ -32,6 +32,8 @@ from tag2box.runtime.files import unchecked
 
 # What is written for others, and never read here: the command that wrote it writes it again.
 OUTPUTS = {"run report.html", "run card.md", "run config.toml"}
+# Half of its pages are free, or hold what was there before.
+SPACIOUS = {"run index.sqlite"}
 # A change may fall where nothing is said, as on a space or a date; most do not.
 NOTICED = 0.5
 NETWORK = "efficientnet-lite0"
@@ -187,7 +189,7 @@ def check(root, count, seconds=60):
             if outcome not in {"right", "said", "made again"}:
                 wrong.append((str(path), at, outcome))
         table.append(f"{name}: {', '.join(f'{n} {end}' for end, n in ends.most_common())}")
-        if name not in OUTPUTS and ends["right"] > NOTICED * ends.total():
+        if name not in OUTPUTS | SPACIOUS and ends["right"] > NOTICED * ends.total():
             wrong.append((name, "nobody reads it, or nobody notices", ends))
     assert wrong == [], "\n".join(map(str, wrong))
     return table
