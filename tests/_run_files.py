@@ -90,11 +90,10 @@ def _remote(root):
     return place(f"zip://photo.png::{root / 'photos.zip'}").open("rb").read()
 
 
-def _precision(root):
-    """What was measured before."""
-    (path,) = root.glob("cache/precision-*")
+def _measured(root):
+    """What was measured of this machine before."""
     try:
-        return unchecked(json.loads(path.read_bytes()))
+        return [unchecked(json.loads(path.read_bytes())) for path in sorted(root.glob("cache/pr*-*.json"))]
     except ValueError:
         raise Tag2BoxError("it is measured again") from None
 
@@ -125,7 +124,8 @@ def _report(root):
 READERS = {
     "run events.jsonl": _report,
     "cache photos": _remote,
-    "cache precision": _precision,
+    "cache precision": _measured,
+    "cache processor": _measured,
     "cache": _network,
 }
 
