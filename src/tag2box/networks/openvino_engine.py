@@ -127,12 +127,6 @@ def offered(device: str) -> tuple[str, ...]:
     return tuple(precision for precision, word in PRECISIONS.items() if word in words and precision in able)
 
 
-def devices() -> dict[str, str]:
-    """The devices that OpenVINO finds, and their full names."""
-    core = _core()
-    return {name: str(core.get_property(name, "FULL_DEVICE_NAME")) for name in core.available_devices}
-
-
 def _device(device: str, available: list[str]) -> str:
     if device == "auto":
         device = next((name for name in available if name.startswith("GPU")), "CPU")
