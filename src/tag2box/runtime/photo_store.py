@@ -68,6 +68,10 @@ class PhotoRows:
         return np.asarray(self[:], dtype)
 
 
+# The places of a span's numbers.
+START, N = 0, 1
+
+
 class Span(NamedTuple):
     """Where the rows of a photo are in an array: the first, how many, and their checksum."""
 
@@ -95,16 +99,13 @@ class PhotoStore:
     def __init__(self, index: Index, folder: Path, kind: str) -> None:
         self.kind, self._index, self._root = kind, index, folder
         self._home = folder / "arrays" / kind
-        self._new: dict[str, dict[str, Span]] = {}
+        self._new: dict[str, bytes] = {}
         self._open: dict[str, IO[bytes]] = {}
         self._arrays = {
             name: _Growing(file, np.dtype(dtype), tuple(json.loads(row)))
             for _, name, file, dtype, row in index.rows("arrays", kind=kind)
         }
-        self._spans = {
-            sha256: dict(zip(self._arrays, _unpack_spans(spans), strict=True))
-            for _, sha256, spans in index.rows("spans", kind=kind)
-        }
+        self._spans: dict[str, bytes] = {sha256: spans for _, sha256, spans in index.rows("spans", kind=kind)}
 
     def __contains__(self, sha256: str) -> bool:
         return sha256 in self._spans or sha256 in self._new
@@ -121,7 +122,7 @@ class PhotoStore:
                 self._arrays = {
                     name: _Growing(f"{name}.bin", each.dtype, each.shape[1:]) for name, each in arrays.items()
                 }
-            self._new[sha256] = {name: self._write(name, each) for name, each in arrays.items()}
+            self._new[sha256] = _packed(self._write(name, each) for name, each in arrays.items())
         if len(self._new) >= SOME:
             self.commit()
 
@@ -143,7 +144,14 @@ class PhotoStore:
         return Span(start, len(rows), zlib.crc32(bytes_.data))
 
     def _end(self, name: str) -> int:
-        return max((spans[name].start + spans[name].n for spans in self._spans.values()), default=0)
+        place = list(self._arrays).index(name)
+        spans = self._unpacked(self._spans)[:, place]
+        return int((spans[:, START] + spans[:, N]).max(initial=0))
+
+    def _unpacked(self, sha256s: Iterable[str]) -> NDArray[np.int64]:
+        """Where the rows of these photos are: (n_photos, n_arrays, 3), as `Span` has it."""
+        packed = b"".join(self._spans[sha256] for sha256 in sha256s)
+        return np.frombuffer(packed, np.int64).reshape(-1, len(self._arrays), 3)
 
     def commit(self) -> None:
         """From now on what was added counts, whatever happens."""
@@ -161,7 +169,7 @@ class PhotoStore:
                     for name, g in self._arrays.items()
                 ],
             )
-            change.put("spans", [(self.kind, name, _pack_spans(s)) for name, s in self._new.items()])
+            change.put("spans", [(self.kind, name, spans) for name, spans in self._new.items()])
             change.mark_checked(self._root, self._files())
         self._spans |= self._new
         self._new = {}
@@ -185,41 +193,42 @@ class PhotoStore:
             for name, g in self._arrays.items()
             if not self._index.is_as_checked(self._root, self._home / g.file)
         ]
-        mapped = {name: self._mapped(name) for name in suspect}
-        bad = [
-            sha256
-            for sha256, spans in self._spans.items()
-            if not all(_is_intact(mapped[name], spans[name]) for name in suspect)
-        ]
-        if suspect:
+        if not suspect:
+            return []
+        bad = self._damaged(list(self._spans), suspect)
+        for sha256 in bad:
+            del self._spans[sha256]
+        with self._index.writing() as change:
             for sha256 in bad:
-                del self._spans[sha256]
-            with self._index.writing() as change:
-                for sha256 in bad:
-                    change.remove("spans", kind=self.kind, sha256=sha256)
-                if not bad or all((self._home / g.file).is_file() for g in self._arrays.values()):
-                    change.mark_checked(self._root, self._files())
+                change.remove("spans", kind=self.kind, sha256=sha256)
+            if not bad or all((self._home / g.file).is_file() for g in self._arrays.values()):
+                change.mark_checked(self._root, self._files())
         return bad
+
+    def _damaged(self, sha256s: Sequence[str], names: Iterable[str]) -> list[str]:
+        """The photos whose rows in these arrays are not as they were written."""
+        mapped = [(list(self._arrays).index(name), self._mapped(name)) for name in names]
+        return [
+            sha256
+            for sha256, spans in zip(sha256s, self._unpacked(sha256s).tolist(), strict=True)
+            if not all(_is_intact(array, Span(*spans[place])) for place, array in mapped)
+        ]
 
     def load(self, sha256s: Sequence[str]) -> dict[str, Any]:
         """Of each array the rows of these photos, in this order."""
-        if any(not self._index.is_as_checked(self._root, path) for path in self._files()):
-            self._refuse_damage(sha256s)
-        loaded: dict[str, Any] = {}
-        for name in self._arrays:
-            spans = [self._spans[sha256][name] for sha256 in sha256s]
-            starts = np.array([span.start for span in spans], np.int64)
-            loaded[name] = _rows(self._mapped(name), starts, np.array([span.n for span in spans], np.int64))
-        return loaded
-
-    def _refuse_damage(self, sha256s: Sequence[str]) -> None:
-        arrays = {name: self._mapped(name) for name in self._arrays}
-        for sha256 in sha256s:
-            if not all(_is_intact(arrays[name], span) for name, span in self._spans[sha256].items()):
-                raise DamagedError(
-                    f"{self._home} is damaged: run the command that made it again, and what is damaged is "
-                    "computed anew"
-                )
+        if not self._arrays:
+            return {}
+        as_left = all(self._index.is_as_checked(self._root, path) for path in self._files())
+        if not as_left and self._damaged(sha256s, self._arrays):
+            raise DamagedError(
+                f"{self._home} is damaged: run the command that made it again, and what is damaged is "
+                "computed anew"
+            )
+        spans = self._unpacked(sha256s)
+        return {
+            name: _rows(self._mapped(name), spans[:, place, START], spans[:, place, N])
+            for place, name in enumerate(self._arrays)
+        }
 
     def compact(self, keep: Iterable[str]) -> None:
         """Give back the room of all photos but these."""
@@ -228,18 +237,18 @@ class PhotoStore:
             return
         loaded = self.load(kept) if kept else {}
         fresh = {name: _Growing(_next_file(g.file), g.dtype, g.row) for name, g in self._arrays.items()}
-        spans: dict[str, dict[str, Span]] = {sha256: {} for sha256 in kept}
+        spans = self._unpacked(kept).copy() if kept else np.empty((0, 0, 3), np.int64)
         with writing(self._home):
-            for name, rows in loaded.items():
-                counts = [self._spans[sha256][name].n for sha256 in kept]
-                offsets = np.append(0, np.cumsum(counts)).tolist()
+            for place, (name, rows) in enumerate(loaded.items()):
+                offsets = np.append(0, np.cumsum(spans[:, place, N])).tolist()
+                spans[:, place, START] = offsets[:-1]
                 with open_itself(self._home / fresh[name].file, "wb") as file:
-                    for sha256, (a, z) in zip(kept, pairwise(offsets), strict=True):
+                    for a, z in pairwise(offsets):
                         file.write(np.ascontiguousarray(rows[a:z]).reshape(-1).view(np.uint8).data)
-                        spans[sha256][name] = Span(a, z - a, self._spans[sha256][name].crc)
                     file.flush()
                     os.fsync(file.fileno())
-        old, self._arrays, self._spans = self._arrays, fresh, spans
+        old, self._arrays = self._arrays, fresh
+        self._spans = {sha256: of_photo.tobytes() for sha256, of_photo in zip(kept, spans, strict=True)}
         with self._index.writing() as change:
             change.remove("spans", kind=self.kind)
             change.remove("arrays", kind=self.kind)
@@ -248,7 +257,7 @@ class PhotoStore:
                     "arrays",
                     [(self.kind, n, g.file, g.dtype.str, json.dumps(g.row)) for n, g in fresh.items()],
                 )
-                change.put("spans", [(self.kind, sha256, _pack_spans(s)) for sha256, s in spans.items()])
+                change.put("spans", [(self.kind, *each) for each in self._spans.items()])
                 change.mark_checked(self._root, self._files())
         for growing in old.values():
             (self._home / growing.file).unlink(missing_ok=True)
@@ -284,12 +293,8 @@ def _is_intact(array: Array, span: Span) -> bool:
     )
 
 
-def _pack_spans(spans: Mapping[str, Span]) -> bytes:
-    return np.array([spans[name] for name in sorted(spans)], np.int64).tobytes()
-
-
-def _unpack_spans(packed: bytes) -> list[Span]:
-    return [Span(*row) for row in np.frombuffer(packed, np.int64).reshape(-1, 3).tolist()]
+def _packed(spans: Iterable[Span]) -> bytes:
+    return np.array(list(spans), np.int64).tobytes()
 
 
 def _next_file(file: str) -> str:
